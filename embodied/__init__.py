@@ -1,0 +1,1 @@
+"""The control stack: learning, planning, hierarchy, evaluation, export and deployment."""

@@ -1,0 +1,1 @@
+"""The runtime on the robot: numpy and onnxruntime only."""

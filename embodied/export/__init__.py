@@ -1,0 +1,1 @@
+"""From a controller to a file that is proved equal."""

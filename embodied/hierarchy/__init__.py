@@ -1,0 +1,1 @@
+"""Subgoal by subgoal: drive, check, retry, report."""

@@ -1,0 +1,1 @@
+"""Goal-conditioned SAC with Beta-distributed bounded actions, hindsight replay, checkpoints."""

@@ -1,0 +1,1 @@
+"""Loops: roll-outs, evaluation, training, metrics."""

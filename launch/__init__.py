@@ -1,0 +1,1 @@
+"""Command line and configuration; the one place where parts are put together."""

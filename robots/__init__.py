@@ -1,0 +1,1 @@
+"""Robots, tasks, scenes and cameras in MuJoCo."""

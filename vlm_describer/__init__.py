@@ -1,0 +1,1 @@
+"""Camera frames to text and facts."""
