@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-
 from embodied.spec import EnvSpec
 from embodied.types import (
     BoolArray,

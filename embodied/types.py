@@ -28,7 +28,7 @@ SKILLS = ("reach", "touch", "push", "pick", "place", "stack", "go_to", "open", "
 
 @dataclass(frozen=True)
 class Goal:
-    """A wish about one entity: the masked components of `value` in frame B (a foreign task's own units for gym:<id>)."""
+    """A wish about one entity: the masked components of `value`, in frame B (gym:<id>: in the task's own units)."""
 
     entity: str
     value: FloatArray
@@ -186,7 +186,7 @@ class Volume:
 
 
 EntityRole = Literal["object", "zone", "landmark", "place"]
-"""object: has a free joint; zone: a static body with a site; landmark: another named static body; place: a world site."""
+"""object: has a free joint; zone: static body with a site; landmark: other named static body; place: world site."""
 
 
 @dataclass(frozen=True)
