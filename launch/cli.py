@@ -1,0 +1,145 @@
+"""The command line: `embodied <verb> key=value ...`.
+
+Exit codes: 0 the verb did what it promised; 2 a user's mistake, one line on stderr, nothing on stdout; 3 a job
+honestly not done, with result.json; 130 Ctrl-C, after saving.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from embodied.errors import EmbodiedError, JobFailed, UserError, unknown_name
+
+from .keys import help_text, light_config
+from .outcome import NO_LLM, RESULT_FILE, SCHEMA, Outcome, RunFolder, cpu_seconds
+
+STARTED = time.time()
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Where a verb lives: a module with `KEYS` (a dataclass) and `run(config, folder) -> Outcome`."""
+
+    module: str
+    summary: str
+    light: bool = False
+    """Runs where only numpy is installed: its keys are read without Hydra."""
+    deltas: tuple[str, ...] = ()
+    """Keys whose value names a YAML of deltas, weakest first."""
+
+
+VERBS: dict[str, Verb] = {
+    "demo": Verb("demo", "The main job, end to end: train, tell, do, export, deploy."),
+    "train": Verb("train", "Trains a controller.", deltas=("task", "preset")),
+    "evaluate": Verb("evaluate", "Success rate with confidence interval, without exploration."),
+    "describe": Verb("describe", "A scene to text and facts."),
+    "plan": Verb("plan", "An instruction and a scene to a plan; with execute=true the robot carries it out."),
+    "export": Verb("export", "A trained controller to a deployment bundle, proved equal."),
+    "deploy": Verb("deploy", "Runs a bundle on a driver, without torch.", light=True),
+    "list": Verb("listing", "Tasks, skills, zoo, describers, planners, drivers, scenes.", light=True),
+    "doctor": Verb("doctor", "What works on this machine, a line each, with the remedy.", light=True),
+}
+
+
+def usage() -> str:
+    """What `embodied --help` prints."""
+    width = max(map(len, VERBS))
+    rows = [f"  {name.ljust(width)}  {verb.summary}" for name, verb in VERBS.items()]
+    return "\n".join(["embodied <verb> key=value ...", "", *rows, "", "embodied <verb> --help lists a verb's keys."])
+
+
+def load(verb: Verb) -> ModuleType:
+    """The verb's module; a missing third-party package becomes one line."""
+    try:
+        return import_module(f".verbs.{verb.module}", __package__)
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+
+
+def _missing(error: ModuleNotFoundError) -> UserError:
+    return UserError(f"the package '{error.name}' is not installed: pip install 'embodied-control[all]'")
+
+
+def configure(verb: Verb, module: ModuleType, arguments: Sequence[str]) -> Any:
+    """The verb's frozen configuration."""
+    if verb.light:
+        return light_config(module.KEYS, arguments)
+    from .compose import hydra_config
+
+    return hydra_config(module.KEYS, arguments, verb.deltas)
+
+
+def record(name: str, config: Any, folder: RunFolder, outcome: Outcome) -> str:
+    """Writes result.json with the keys that every verb has, and returns its path."""
+    common = {
+        "schema": SCHEMA, "verb": name, "ok": outcome.ok, "seed": getattr(config, "seed", None),
+        "task": getattr(config, "task", None) or None, "wall_s": time.time() - STARTED, "cpu_s": cpu_seconds(),
+        "llm": NO_LLM,
+    }  # fmt: skip
+    result = {**common, **outcome.result, "ok": outcome.ok}
+    return str(folder.write_json(RESULT_FILE, result))
+
+
+def execute(name: str, arguments: Sequence[str]) -> int:
+    """Runs one verb and returns the exit code."""
+    if name not in VERBS:
+        raise unknown_name("verb", name, VERBS)
+    verb = VERBS[name]
+    module = load(verb)
+    if any(word in ("--help", "-h", "help") for word in arguments):
+        print(help_text(name, verb.summary, module.KEYS))
+        return 0
+    config = configure(verb, module, arguments)
+    folder = RunFolder(name, getattr(config, "out", "") or getattr(config, "run_dir", ""), module_label(config))
+    try:
+        outcome = module.run(config, folder)
+    except JobFailed as failure:
+        detail = {"failure": {"reason": failure.reason, "message": str(failure)}}
+        outcome = Outcome(False, detail, (f"{failure.reason}: {failure}",))
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+    path = record(name, config, folder, outcome)
+    print("\n".join([*outcome.lines, path]), flush=True)
+    return 0 if outcome.ok else 3
+
+
+def module_label(config: Any) -> str:
+    """What a default run folder is called after: the task, else the scene, else the run."""
+    for name in ("task", "scene", "run"):
+        value = getattr(config, name, "")
+        if value:
+            return os.path.basename(str(value).rstrip("/")).removesuffix(".xml")
+    return ""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the console program."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in ("--help", "-h", "help"):
+        print(usage())
+        return 0
+    prefix = f"embodied {words[0]}" if words and words[0] in VERBS else "embodied"
+    try:
+        if not words:
+            raise UserError(f"a verb is missing; verbs: {', '.join(VERBS)}")
+        return execute(words[0], words[1:])
+    except KeyboardInterrupt as stop:
+        print(f"{prefix}: stopped{': ' + str(stop) if str(stop) else ''}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (EmbodiedError, OSError) as error:
+        print(f"{prefix}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

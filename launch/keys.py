@@ -1,0 +1,189 @@
+"""What each verb may be told: keys with meaning, unit, default and valid values. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from embodied.errors import UserError, unknown_name
+
+_NO_DEFAULT = object()
+
+
+def key(
+    help: str,
+    default: Any = _NO_DEFAULT,
+    *,
+    unit: str = "",
+    choices: Sequence[str] = (),
+    literal: bool = False,
+    minimum: float | None = None,
+) -> Any:
+    """A field of a verb's keys.
+
+    Args:
+        help: What it does, in a few words.
+        default: Its default; a key without one is required.
+        unit: Printed beside the type.
+        choices: The valid words, where there are only some.
+        literal: Free text or a path: taken as it stands, never parsed.
+        minimum: The least valid number.
+    """
+    required = default is _NO_DEFAULT
+    meta = {
+        "help": help, "unit": unit, "choices": tuple(choices), "literal": literal, "minimum": minimum,
+        "required": required,
+    }  # fmt: skip
+    return field(default="" if required else default, metadata=meta)
+
+
+def nested(cls: type, help: str) -> Any:
+    """A field that holds another part's configuration: its fields are set as `name.field=value`."""
+    return field(default_factory=cls, metadata={"help": help})
+
+
+def key_fields(cls: type) -> dict[str, Field[Any]]:
+    """The verb's own keys, nested configurations left out."""
+    return {f.name: f for f in fields(cls) if "required" in f.metadata}
+
+
+def nested_fields(cls: type) -> dict[str, type]:
+    """Nested configurations by name."""
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls) if is_dataclass(hints[f.name])}
+
+
+def base_type(hint: Any) -> tuple[type, bool]:
+    """(type, may be null) of a key's annotation."""
+    if get_origin(hint) in (Union, UnionType):
+        args = [a for a in get_args(hint) if a is not NoneType]
+        return args[0], True
+    return hint, False
+
+
+def all_key_names(cls: type) -> list[str]:
+    """Every name that may stand before a `=`."""
+    names = list(key_fields(cls))
+    for group, inner in nested_fields(cls).items():
+        names += [f"{group}.{f.name}" for f in fields(inner)]
+    return names
+
+
+def split_arguments(cls: type, arguments: Sequence[str]) -> dict[str, str]:
+    """`key=value` arguments as a dictionary; split at the first `=`.
+
+    Raises:
+        UserError: No `=`, an unknown key, or a key given twice.
+    """
+    given: dict[str, str] = {}
+    for argument in arguments:
+        name, sign, value = argument.partition("=")
+        if not sign:
+            raise UserError(f"'{argument}' is not key=value; keys: {', '.join(key_fields(cls))}")
+        if name not in all_key_names(cls):
+            raise unknown_name("key", name, key_fields(cls) if "." not in name else all_key_names(cls))
+        if name in given:
+            raise UserError(f"the key '{name}' is given twice")
+        given[name] = value
+    return given
+
+
+def check_required(cls: type, given: Mapping[str, str]) -> None:
+    """Refuses a missing or empty required key."""
+    for name, f in key_fields(cls).items():
+        if f.metadata["required"] and not given.get(name, "").strip():
+            raise UserError(f"{name}= is required: {f.metadata['help']}")
+
+
+def convert(name: str, text: str, hint: Any) -> Any:
+    """One plain value from its text.
+
+    Raises:
+        UserError: The text is not of the type.
+    """
+    kind, optional = base_type(hint)
+    if optional and text in ("null", ""):
+        return None
+    if kind is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise UserError(f"{name}={text}: expected true or false")
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            noun = "a whole number" if kind is int else "a number"
+            raise UserError(f"{name}={text}: expected {noun}") from None
+    return text
+
+
+def check_values(cls: type, values: Mapping[str, Any]) -> None:
+    """Refuses words that are not among the choices and numbers below the minimum (NaN included)."""
+    for name, f in key_fields(cls).items():
+        value, meta = values[name], f.metadata
+        if value is None:
+            continue
+        if meta["choices"] and value not in meta["choices"]:
+            raise unknown_name(f"{name}", str(value), meta["choices"])
+        if meta["minimum"] is not None and not value >= meta["minimum"]:
+            raise UserError(f"{name}={value}: must be at least {meta['minimum']}")
+
+
+def light_config(cls: type, arguments: Sequence[str]) -> Any:
+    """The verb's keys without Hydra, for verbs that run where only numpy is installed."""
+    given = split_arguments(cls, arguments)
+    check_required(cls, given)
+    hints = get_type_hints(cls)
+    values = {
+        name: convert(name, given[name], hints[name]) if name in given else f.default
+        for name, f in key_fields(cls).items()
+    }
+    check_values(cls, values)
+    return cls(**values)
+
+
+def help_text(verb: str, summary: str, cls: type) -> str:
+    """The page that `embodied <verb> --help` prints."""
+    hints = get_type_hints(cls)
+    rows = []
+    for name, f in key_fields(cls).items():
+        rows.append((f"{name}=", _kind_text(f, hints[name]), _default_text(f), f.metadata["help"]))
+    for group, inner in nested_fields(cls).items():
+        inner_hints = get_type_hints(inner)
+        for f in fields(inner):
+            rows.append((f"{group}.{f.name}=", _type_name(inner_hints[f.name]), _plain_default(f), ""))
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+    lines = [f"embodied {verb} key=value ...", "", summary, ""]
+    lines += ["  " + "  ".join([*(row[i].ljust(widths[i]) for i in range(3)), row[3]]).rstrip() for row in rows]
+    return "\n".join(lines)
+
+
+def _type_name(hint: Any) -> str:
+    kind, _ = base_type(hint)
+    return {int: "int", float: "float", bool: "true|false", str: "text"}.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _kind_text(f: Field[Any], hint: Any) -> str:
+    text = "|".join(f.metadata["choices"]) or _type_name(hint)
+    return f"{text} [{f.metadata['unit']}]" if f.metadata["unit"] else text
+
+
+def _default_text(f: Field[Any]) -> str:
+    if f.metadata["required"]:
+        return "required"
+    return "" if f.default in (None, "") else str(f.default)
+
+
+def _plain_default(f: Field[Any]) -> str:
+    if f.default is not MISSING:
+        return str(f.default)
+    return str(f.default_factory()) if f.default_factory is not MISSING else ""
+
+
+@dataclass(frozen=True)
+class NoKeys:
+    """For verbs that take only an output folder."""
+
+    out: str = key("folder for result.json; default runs/<verb>/<time>", "", literal=True)

@@ -1,0 +1,123 @@
+"""What a verb hands back, and the run folder that it writes into. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embodied.errors import UserError
+
+SCHEMA = 1
+RESULT_FILE = "result.json"
+VERSIONED = ("numpy", "torch", "mujoco", "gymnasium", "gymnasium-robotics", "onnx", "onnxruntime", "hydra-core")
+NO_LLM = {"calls": 0, "cached": 0, "tokens_in": 0, "tokens_out": 0, "cost": 0.0, "seconds": 0.0}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A verb's result: `ok` decides between exit codes 0 and 3."""
+
+    ok: bool
+    result: Mapping[str, Any] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+    """For stdout."""
+
+
+class RunFolder:
+    """The folder of one run; made when something is first written into it."""
+
+    def __init__(self, verb: str, given: str = "", label: str = "") -> None:
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", label).strip("-.")[:40]
+        default = Path("runs") / verb / "-".join(part for part in (stamp, plain) if part)
+        self._path = Path(given) if given else _fresh(default)
+
+    @property
+    def unmade(self) -> Path:
+        """The path, whether it is there or not."""
+        return self._path
+
+    @property
+    def path(self) -> Path:
+        """The path, after making the folder.
+
+        Raises:
+            UserError: It cannot be made.
+        """
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make the folder '{self._path}': {error.strerror}; choose another out=") from None
+        return self._path
+
+    def write_json(self, name: str, data: Mapping[str, Any]) -> Path:
+        """Writes `name` into the folder, whole or not at all."""
+        target = self.path / name
+        temporary = target.with_name(f".{name}.tmp")
+        temporary.write_text(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+        os.replace(temporary, target)
+        return target
+
+
+def _fresh(path: Path) -> Path:
+    candidate, number = path, 2
+    while candidate.exists():
+        candidate, number = path.with_name(f"{path.name}-{number}"), number + 1
+    return candidate
+
+
+def plain(data: Any) -> Any:
+    """JSON's own types: arrays become lists, numbers that JSON cannot say become null, paths become text."""
+    if isinstance(data, Mapping):
+        return {str(name): plain(value) for name, value in data.items()}
+    if isinstance(data, list | tuple | set | frozenset):
+        return [plain(value) for value in data]
+    if isinstance(data, np.ndarray):
+        return plain(data.tolist())
+    if isinstance(data, np.generic):
+        return plain(data.item())
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    return str(data) if isinstance(data, Path) else data
+
+
+def cpu_seconds() -> float:
+    """User and system seconds of this process and of its finished children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that decide what a run computes, where installed."""
+    found = {}
+    for name in ("embodied-control", *VERSIONED):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_commit() -> str | None:
+    """The commit of the checkout that this program runs from, with `+` where it was changed; None in a wheel."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        run = ["git", "-C", str(root)]
+        commit = subprocess.run([*run, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True)
+        dirty = subprocess.run([*run, "status", "--porcelain"], capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return commit.stdout.strip() + ("+" if dirty.stdout.strip() else "")
