@@ -1,0 +1,98 @@
+"""A description in words: short, deterministic, safe to print and to show to a language model.
+
+Names come from scene files that anybody may have written, so they are quoted, escaped and cut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+
+from embodied.types import BaseFrame, DescribedObject, Fact
+
+NAME_LIMIT = 40
+FACT_LIMIT = 40
+_MAIN = ("holding", "in", "on", "touching", "at", "near")
+_ARTICLE_VOWELS = "aeiou"
+
+
+def safe_name(name: str) -> str:
+    """The name as a quoted ASCII string on one line, cut to 40 characters."""
+    cut = name if len(name) <= NAME_LIMIT else name[:NAME_LIMIT] + "..."
+    return json.dumps(cut)
+
+
+def phrases(objects: Sequence[DescribedObject]) -> dict[str, str]:
+    """Each id's phrase: `red block`, with the id where two things would be called the same: `orange block (obj0)`."""
+    count = Counter(item.phrase for item in objects)
+    return {item.id: item.phrase if count[item.phrase] == 1 else f"{item.phrase} ({item.id})" for item in objects}
+
+
+def caption(objects: Sequence[DescribedObject], facts: Sequence[Fact]) -> str:
+    """One sentence: what there is, and what is on, in or held by what."""
+    names = phrases(objects)
+    movable = [item for item in objects if item.role == "object"]
+    fixed = [item for item in objects if item.role in ("zone", "landmark")]
+    if not movable and not fixed:
+        return "There is nothing here that can be named."
+    sentence = f"There {'is' if len(movable or fixed) == 1 else 'are'} " + _listing(
+        [names[o.id] for o in movable or fixed]
+    )
+    if movable and fixed:
+        sentence += ", and fixed in place " + _listing([names[o.id] for o in fixed])
+    told = [
+        _clause(fact, names) for fact in facts if fact.predicate.name in ("holding", "in") and fact.probability >= 0.5
+    ]
+    return sentence + (f"; {_joined(told)}" if told else "") + "."
+
+
+def inventory_line(item: DescribedObject, base: BaseFrame, world: bool) -> str:
+    """One thing: phrase, id, role, name where it says more than the id, where it is, how large, how sure."""
+    place = base.to_base(item.position_m) if world else item.position_m
+    x, y, z = (float(v) + 0.0 for v in place)
+    size = " x ".join(f"{2 * e:.3f}" for e in item.half_extents_m)
+    named = f", named {safe_name(item.name)}" if item.name is not None and item.name != item.id else ""
+    return (
+        f"- {item.phrase} ({item.id}), {item.role}{named}: x {x:.3f}, y {y:.3f}, z {z:.3f}; size {size}"
+        f" [confidence {item.confidence:.2f}]"
+    )
+
+
+def fact_line(fact: Fact) -> str:
+    """One fact with its source and probability."""
+    return f"- {fact.predicate} [{fact.source} {fact.probability:.2f}]"
+
+
+def full_text(
+    objects: Sequence[DescribedObject], facts: Sequence[Fact], unknown: Sequence[str], base: BaseFrame, world: bool
+) -> str:
+    """The whole description: an inventory, the main facts (at most 40), and what is not known."""
+    frame = (
+        "the robot's frame (x forward, y left, z up)" if world else "the camera's frame (x right, y down, z forward)"
+    )
+    lines = [f"Things, centres and sizes in metres in {frame}:"]
+    lines += [inventory_line(item, base, world) for item in objects] or ["- none"]
+    main = [fact for fact in facts if fact.predicate.name in _MAIN]
+    lines.append("Facts:")
+    lines += [fact_line(fact) for fact in main[:FACT_LIMIT]] or ["- none of: " + ", ".join(_MAIN)]
+    if len(main) > FACT_LIMIT:
+        lines.append(f"- and {len(main) - FACT_LIMIT} more")
+    if unknown:
+        lines.append("Not known: " + "; ".join(unknown))
+    return "\n".join(lines)
+
+
+def _clause(fact: Fact, names: dict[str, str]) -> str:
+    args = [names.get(arg, arg) for arg in fact.predicate.args]
+    if fact.predicate.name == "holding":
+        return f"the gripper holds the {args[0]}"
+    return f"the {args[0]} is {fact.predicate.name} the {args[1]}"
+
+
+def _listing(names: Sequence[str]) -> str:
+    return _joined([f"{'an' if name[0] in _ARTICLE_VOWELS else 'a'} {name}" for name in names])
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
