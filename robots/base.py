@@ -1,0 +1,231 @@
+"""What tasks share: robot descriptions, the names of the numbers, and the check that stands round every environment."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from embodied.errors import UserError
+from embodied.protocols import Env, SceneEnv
+from embodied.spec import EnvSpec, Term
+from embodied.types import FloatArray, Frame, Goal, Observation, SceneState, Step
+
+if TYPE_CHECKING:
+    import mujoco
+
+
+@dataclass(frozen=True)
+class RobotModel:
+    """Which bodies and sites of a model are the robot."""
+
+    name: str
+    body_prefix: str
+    """Every body whose name starts with it is part of the robot."""
+    base_body: str
+    gripper_bodies: tuple[str, ...] = ()
+    """The gripper, fingers included."""
+    left_finger_body: str | None = None
+    right_finger_body: str | None = None
+    grip_site: str | None = None
+
+
+FETCH = RobotModel(
+    name="fetch",
+    body_prefix="robot0:",
+    base_body="robot0:base_link",
+    gripper_bodies=("robot0:gripper_link", "robot0:r_gripper_finger_link", "robot0:l_gripper_finger_link"),
+    left_finger_body="robot0:l_gripper_finger_link",
+    right_finger_body="robot0:r_gripper_finger_link",
+    grip_site="robot0:grip",
+)
+POINT = RobotModel(name="point", body_prefix="particle", base_body="particle")
+
+FETCH_STATE_TERMS = (
+    Term("grip_pos", 3, "m", "base"),
+    Term("gripper_state", 2, "m", "joint"),
+    Term("grip_velp", 3, "m/step", "base"),
+    Term("gripper_vel", 2, "m/step", "joint"),
+)
+OBJECT_TERMS = (
+    Term("object_pos", 3, "m", "base"),
+    Term("object_rel_pos", 3, "m", "base"),
+    Term("object_rot", 3, "rad", "base"),
+    Term("object_velp", 3, "m/step", "base"),
+    Term("object_velr", 3, "rad/step", "base"),
+)
+"""Position, position relative to the grip, Euler angles, velocity relative to the grip, angular velocity."""
+POSITION_GOAL = (Term("position", 3, "m", "base"),)
+FETCH_ACTIONS = (Term("grip_delta", 3, "0.05 m", "base"), Term("fingers", 1, "1", "joint"))
+"""A move of the grip in units of 0.05 m per control step, and the fingers: +1 opens, -1 closes."""
+POINT_STATE_TERMS = (Term("position", 2, "m", "base"), Term("velocity", 2, "m/s", "base"))
+POINT_ACTIONS = (Term("force", 2, "100 N", "base"),)
+
+
+def load_gymnasium() -> ModuleType:
+    """Gymnasium with Gymnasium-Robotics' tasks registered.
+
+    Both print notices on import, about tasks that are not used here, which would mix with what a program has to say.
+
+    Raises:
+        UserError: They are not installed.
+    """
+    with suppress(ImportError):
+        from farama_notifications import notifications
+
+        notifications.clear()
+    try:
+        import gymnasium
+        import gymnasium_robotics
+    except ModuleNotFoundError as error:
+        raise UserError(f"'{error.name}' is missing: pip install 'embodied-control[sim]'") from None
+    gymnasium.register_envs(gymnasium_robotics)
+    return gymnasium
+
+
+class SpaceError(UserError):
+    """An array that is not what the task's layout says: wrong shape or dtype, or not finite."""
+
+
+def check_array(key: str, value: Any, shape: tuple[int, ...], task: str) -> None:
+    """Raises `SpaceError` unless `value` is a finite float32 array of this shape."""
+    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype == np.float32:
+        if np.isfinite(value).all():
+            return
+        problem = "is not finite"
+    else:
+        problem = f"should be a float32 array of shape {shape}"
+    array = np.asarray(value)
+    numbers = array.size and np.issubdtype(array.dtype, np.number)
+    span = f"[{array.min()}, {array.max()}]" if numbers else "empty or not numeric"
+    raise SpaceError(f"{task}: {key} {problem}; got dtype {array.dtype}, shape {array.shape}, range {span}")
+
+
+def check_observation(observation: Observation, spec: EnvSpec) -> None:
+    """Raises `SpaceError` where an observation does not fit the layout in `spec`."""
+    if observation.layout != spec.layout:
+        raise SpaceError(f"{spec.task}: the observation's layout differs from the one in the task's spec")
+    layout, count = spec.layout, len(spec.layout.entities)
+    check_array("observation.state", observation.state, (layout.state_width,), spec.task)
+    check_array("observation.entities", observation.entities, (count, layout.entity_width), spec.task)
+    check_array("observation.achieved", observation.achieved, (count, layout.goal_width), spec.task)
+
+
+def check_goal(goal: Goal, spec: EnvSpec) -> None:
+    """Raises `LayoutError` for an unknown entity and `SpaceError` for a value that is no goal of this task."""
+    spec.layout.entity_index(goal.entity)
+    check_array("goal.value", goal.value, (spec.layout.goal_width,), spec.task)
+
+
+def clip_action(action: Any, spec: EnvSpec) -> FloatArray:
+    """The action within the task's limits, float32 (A,); `SpaceError` for a wrong shape or a number that is none."""
+    array = np.asarray(action)
+    if array.dtype != np.float32 and np.issubdtype(array.dtype, np.number):
+        array = array.astype(np.float32)
+    check_array("action", array, (spec.action_width,), spec.task)
+    return np.clip(array, np.float32(spec.action_low), np.float32(spec.action_high))
+
+
+class CheckedEnv:
+    """An environment with the check round it: what goes in and out fits the spec and is finite, always.
+
+    Everything that the environment has beside the protocol is reached through this object too.
+    """
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self.spec = env.spec
+        self.reward = env.reward
+        self._started = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._env, name)
+
+    @property
+    def goal(self) -> Goal:
+        """The goal of the current episode."""
+        self._require_start()
+        return self._env.goal
+
+    def reset(self, seed: int) -> Observation:
+        """A new episode; the same seed gives the same episode."""
+        observation = self._env.reset(seed)
+        check_observation(observation, self.spec)
+        check_goal(self._env.goal, self.spec)
+        self._started = True
+        return observation
+
+    def step(self, action: FloatArray) -> Step:
+        """One control period; the action is clipped to the limits first."""
+        self._require_start()
+        step = self._env.step(clip_action(action, self.spec))
+        check_observation(step.observation, self.spec)
+        check_array("executed action", step.action, (self.spec.action_width,), self.spec.task)
+        if not np.isfinite(step.reward):
+            raise SpaceError(f"{self.spec.task}: the reward is not finite: {step.reward}")
+        return step
+
+    def close(self) -> None:
+        """Frees what the environment holds."""
+        self._env.close()
+
+    def _require_start(self) -> None:
+        if not self._started:
+            raise SpaceError(f"{self.spec.task}: call reset(seed) before anything else")
+
+
+class CheckedSceneEnv(CheckedEnv):
+    """`CheckedEnv` for environments whose scene can be read, looked at and given goals."""
+
+    _env: SceneEnv
+
+    def set_goal(self, goal: Goal) -> None:
+        """Pursue this goal from now on."""
+        self._require_start()
+        check_goal(goal, self.spec)
+        self._env.set_goal(goal)
+
+    def scene_state(self) -> SceneState:
+        """The scene as the simulator knows it now."""
+        return self._env.scene_state()
+
+    def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame:
+        """A picture; without a name, from the camera that shows the scene best."""
+        return self._env.render(camera, width, height, depth)
+
+
+def checked(env: Env) -> CheckedEnv:
+    """The same environment with the check round it; a `SceneEnv` stays one."""
+    if isinstance(env, CheckedEnv):
+        return env
+    return CheckedSceneEnv(env) if isinstance(env, SceneEnv) else CheckedEnv(env)
+
+
+class Snapshot:
+    """A second `MjData` that shows a simulation's present state without touching it.
+
+    After `mj_step` MuJoCo's derived quantities (positions of bodies, contacts) belong to the state before the last
+    integration. Here they are computed for the state itself, and looking at a scene cannot change what happens next.
+    """
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        import mujoco
+
+        self._model = model
+        self._data = mujoco.MjData(model)
+
+    def of(self, data: mujoco.MjData) -> mujoco.MjData:
+        """The scene at `data`'s qpos, qvel and mocap poses, positions and contacts consistent; reused by each call."""
+        import mujoco
+
+        for name in ("qpos", "qvel", "act", "ctrl", "mocap_pos", "mocap_quat", "eq_active"):
+            getattr(self._data, name)[:] = getattr(data, name)
+        self._data.time = data.time
+        mujoco.mj_fwdPosition(self._model, self._data)
+        mujoco.mj_fwdVelocity(self._model, self._data)
+        return self._data
