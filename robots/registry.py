@@ -70,6 +70,8 @@ def make_env(task: str) -> CheckedEnv:
     try:
         return checked(factory())
     except ModuleNotFoundError as error:
+        if (error.name or "").startswith(("robots", "embodied")):
+            raise
         raise UserError(f"task {task} needs '{error.name}': pip install 'embodied-control[sim]'") from None
 
 
