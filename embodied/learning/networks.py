@@ -1,0 +1,113 @@
+"""The policy, which maps an observation and a goal to an action, and the critics that judge it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from embodied.learning import beta
+from embodied.learning.normalizer import Normalizer
+
+
+@dataclass(frozen=True)
+class PolicyShape:
+    """What is needed to build a `PolicyModule` again."""
+
+    observation_width: int
+    goal_width: int
+    action_low: tuple[float, ...]
+    action_high: tuple[float, ...]
+    hidden: tuple[int, ...] = (128, 128, 128)
+    max_concentration: float = beta.MAX_CONCENTRATION
+    clip: float = 5.0
+    min_std: float = 1e-3
+
+
+class PolicyModule(nn.Module):
+    """Normalizer, MLP and Beta head on the robot's limits, all in one module.
+
+    `forward` is the deterministic controller: the mean of the Beta law in action units, which is what is evaluated,
+    exported and deployed.
+    """
+
+    def __init__(self, shape: PolicyShape) -> None:
+        super().__init__()
+        self.shape = shape
+        width = shape.observation_width + shape.goal_width
+        self.normalizer = Normalizer(width, shape.clip, shape.min_std)
+        layers: list[nn.Module] = []
+        for hidden in shape.hidden:
+            layers += [nn.Linear(width, hidden), nn.ReLU()]
+            width = hidden
+        self.trunk = nn.Sequential(*layers)
+        self.head = nn.Linear(width, 2 * len(shape.action_low))
+        self.register_buffer("low", torch.tensor(shape.action_low, dtype=torch.float32))
+        self.register_buffer("high", torch.tensor(shape.action_high, dtype=torch.float32))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw the weights; the head starts close to one law for every input: softly peaked in the middle."""
+        for layer in self.trunk:
+            if isinstance(layer, nn.Linear):
+                _uniform_fan_in(layer.weight, layer.in_features, generator)
+                nn.init.zeros_(layer.bias)
+        with torch.no_grad():
+            self.head.weight.uniform_(-1e-2, 1e-2, generator=generator)
+            self.head.bias.zero_()
+
+    def forward(self, observation: Tensor, goal: Tensor) -> Tensor:
+        """Observation (B, S+F) and goal (B, G, zeros where masked out) to the action (B, A) in action units."""
+        return beta.to_action(beta.mean(*self.law(self.features(observation, goal))), self.low, self.high)
+
+    def features(self, observation: Tensor, goal: Tensor) -> Tensor:
+        """Both inputs as one normalised vector, (B, S+F+G)."""
+        return self.normalizer(torch.cat((observation, goal), -1))
+
+    def law(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """alpha and beta, each (B, A), from normalised features."""
+        return beta.concentrations(self.head(self.trunk(features)), self.shape.max_concentration)
+
+
+class CriticEnsemble(nn.Module):
+    """N critics of one shape as stacked weights: one `baddbmm` a layer instead of N small products."""
+
+    def __init__(self, members: int, input_width: int, hidden: Sequence[int], layer_norm: bool) -> None:
+        super().__init__()
+        widths = [input_width, *hidden, 1]
+        pairs = list(zip(widths[:-1], widths[1:], strict=True))
+        self.weights = nn.ParameterList(nn.Parameter(torch.zeros(members, a, b)) for a, b in pairs)
+        self.biases = nn.ParameterList(nn.Parameter(torch.zeros(members, 1, b)) for _, b in pairs)
+        normed = list(hidden) if layer_norm else []
+        self.gains = nn.ParameterList(nn.Parameter(torch.ones(members, 1, width)) for width in normed)
+        self.shifts = nn.ParameterList(nn.Parameter(torch.zeros(members, 1, width)) for width in normed)
+        self.members = members
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw the weights of every member independently."""
+        for weight in self.weights:
+            _uniform_fan_in(weight, weight.shape[1], generator)
+        with torch.no_grad():
+            self.weights[-1].mul_(0.1)
+
+    def forward(self, features: Tensor, unit: Tensor) -> Tensor:
+        """Values of (features (B, S+F+G), action in unit coordinates (B, A)), shape (N, B)."""
+        hidden = torch.cat((features, 2.0 * unit - 1.0), -1).expand(self.members, -1, -1)
+        last = len(self.weights) - 1
+        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            hidden = torch.baddbmm(bias, hidden, weight)
+            if index == last:
+                break
+            if len(self.gains):
+                normed = nn.functional.layer_norm(hidden, hidden.shape[-1:])
+                hidden = torch.addcmul(self.shifts[index], normed, self.gains[index])
+            hidden = torch.relu(hidden)
+        return hidden.squeeze(-1)
+
+
+def _uniform_fan_in(weight: Tensor, fan_in: int, generator: torch.Generator) -> None:
+    bound = math.sqrt(3.0 / fan_in)
+    with torch.no_grad():
+        weight.uniform_(-bound, bound, generator=generator)

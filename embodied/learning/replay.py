@@ -1,0 +1,136 @@
+"""Whole episodes in preallocated arrays: what happened, nothing derived."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embodied.errors import UserError
+from embodied.spec import EnvSpec
+from embodied.types import Episode
+
+Arrays = dict[str, NDArray[Any]]
+STATE_FIELDS = ("state", "entities", "achieved")
+"""Fields of an `Episode` with T + 1 rows; the others have T."""
+
+
+class EpisodeReplay:
+    """A ring of rows in which every episode lies in one piece.
+
+    An episode of T steps takes T + 1 rows, the last of which holds only the final state. One that does not fit before
+    the end of the arrays starts again at row 0; the oldest episodes in its way are forgotten. Memory is reserved at
+    once and touched as it fills.
+    """
+
+    def __init__(self, spec: EnvSpec, capacity: int) -> None:
+        """Args:
+        spec: Gives the widths.
+        capacity: Rows; must hold at least one episode of `spec.horizon` steps.
+        """
+        if capacity < spec.horizon + 1:
+            raise UserError(f"replay capacity {capacity} is too small: one episode takes {spec.horizon + 1} rows")
+        self.capacity = capacity
+        self.rows = _allocate(spec, capacity)
+        self._episodes: deque[tuple[int, int]] = deque()
+        self._free = 0
+        self._starts = np.zeros(0, dtype=np.int64)
+        self._ends = np.zeros(0, dtype=np.int64)
+        self._steps_before = np.zeros(1, dtype=np.int64)
+
+    def __len__(self) -> int:
+        """Transitions that can be drawn."""
+        return int(self._steps_before[-1])
+
+    def __iter__(self) -> Iterator[Episode]:
+        """Episodes, oldest first, as copies."""
+        for start, length in self._episodes:
+            parts = {
+                name: rows[start : start + length + (name in STATE_FIELDS)].copy() for name, rows in self.rows.items()
+            }
+            yield Episode(**parts)
+
+    def add(self, episode: Episode) -> None:
+        """Take in a finished episode of any length from 1 step on."""
+        length = len(episode)
+        if not 0 < length < self.capacity:
+            raise UserError(f"an episode of {length} steps does not fit a replay of {self.capacity} rows")
+        if self._free + length + 1 > self.capacity:
+            self._forget(self._free, self.capacity)
+            self._free = 0
+        start, stop = self._free, self._free + length + 1
+        self._forget(start, stop)
+        for name, rows in self.rows.items():
+            rows[start : stop - (name not in STATE_FIELDS)] = getattr(episode, name)
+        self._episodes.append((start, length))
+        self._free = stop
+        self._index()
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Transitions drawn uniformly, with replacement.
+
+        Returns:
+            Rows t, and for each the row of its episode's final state T (t < T), both of shape (size,).
+        """
+        if len(self) == 0:
+            raise UserError("the replay is empty: no episode was finished yet")
+        picks = rng.integers(0, len(self), size)
+        episode = np.searchsorted(self._steps_before, picks, side="right") - 1
+        return self._starts[episode] + picks - self._steps_before[episode], self._ends[episode]
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """The rows in use and the episodes' places, for a checkpoint."""
+        used = max((start + length + 1 for start, length in self._episodes), default=0)
+        arrays = {name: rows[:used] for name, rows in self.rows.items()}
+        return arrays, {"episodes": [list(item) for item in self._episodes], "free": self._free}
+
+    def restore(self, arrays: Arrays, meta: dict[str, Any]) -> None:
+        """Undo `state`; a checkpoint of another task or of a larger replay is refused."""
+        for name, rows in self.rows.items():
+            saved = arrays[name]
+            if saved.shape[1:] != rows.shape[1:] or len(saved) > self.capacity:
+                raise UserError(f"the checkpoint's replay ({name} {saved.shape}) does not fit {rows.shape}")
+            rows[: len(saved)] = saved
+        self._episodes = deque((start, length) for start, length in meta["episodes"])
+        self._free = meta["free"]
+        self._index()
+
+    def _forget(self, start: int, stop: int) -> None:
+        while self._episodes:
+            first, length = self._episodes[0]
+            if first >= stop or first + length + 1 <= start:
+                return
+            self._episodes.popleft()
+
+    def _index(self) -> None:
+        places = np.asarray(self._episodes, dtype=np.int64).reshape(-1, 2)
+        self._starts = places[:, 0]
+        self._ends = places.sum(1)
+        self._steps_before = np.concatenate(([0], np.cumsum(places[:, 1])))
+
+
+def _allocate(spec: EnvSpec, capacity: int) -> Arrays:
+    layout, actions = spec.layout, spec.action_width
+    entities, goal = len(layout.entities), layout.goal_width
+    shapes: dict[str, tuple[tuple[int, ...], Any]] = {
+        "state": ((layout.state_width,), np.float32),
+        "entities": ((entities, layout.entity_width), np.float32),
+        "achieved": ((entities, goal), np.float32),
+        "goal_entity": ((), np.int32),
+        "goal_value": ((goal,), np.float32),
+        "goal_mask": ((goal,), np.bool_),
+        "action": ((actions,), np.float32),
+        "interval": ((2, actions), np.float32),
+        "reward": ((), np.float32),
+        "terminated": ((), np.bool_),
+        "truncated": ((), np.bool_),
+        "success": ((), np.bool_),
+        "subgoal_id": ((), np.int32),
+    }
+    if set(shapes) != {field.name for field in fields(Episode)}:
+        raise TypeError("the replay's rows and the fields of Episode have come apart")
+    return {name: np.zeros((capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
