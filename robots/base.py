@@ -120,6 +120,11 @@ def check_goal(goal: Goal, spec: EnvSpec) -> None:
     check_array("goal.value", goal.value, (spec.layout.goal_width,), spec.task)
 
 
+def no_goal(entity: str, width: int) -> Goal:
+    """A goal that says nothing: what an environment pursues before its first episode."""
+    return Goal(entity, np.zeros(width, dtype=np.float32), np.zeros(width, dtype=bool))
+
+
 def clip_action(action: Any, spec: EnvSpec) -> FloatArray:
     """The action within the task's limits, float32 (A,); `SpaceError` for a wrong shape or a number that is none."""
     array = np.asarray(action)
@@ -148,8 +153,7 @@ class CheckedEnv:
 
     @property
     def goal(self) -> Goal:
-        """The goal of the current episode."""
-        self._require_start()
+        """The goal of the current episode; before the first it says nothing (its mask is false)."""
         return self._env.goal
 
     def reset(self, seed: int) -> Observation:

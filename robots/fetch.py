@@ -25,6 +25,7 @@ from robots.base import (
     Snapshot,
     clip_action,
     load_gymnasium,
+    no_goal,
 )
 from robots.rendering import SceneRenderer
 from robots.rewards import NegativeSparseReward
@@ -73,7 +74,7 @@ class FetchEnv:
         self.spec = self._make_spec(task)
         self.reward = NegativeSparseReward(self.spec.tolerance)
         self._goal_row = 0
-        self._goal: Goal | None = None
+        self._goal = no_goal(self.spec.goal_entity, self.spec.layout.goal_width)
         self._steps = 0
         self._snapshot = Snapshot(self.model)
         self._renderer = SceneRenderer(self.model)
@@ -82,9 +83,7 @@ class FetchEnv:
 
     @property
     def goal(self) -> Goal:
-        """The goal of the current episode."""
-        if self._goal is None:
-            raise UserError(f"{self.spec.task}: call reset(seed) first")
+        """The goal of the current episode; before the first it says nothing (its mask is false)."""
         return self._goal
 
     def reset(self, seed: int) -> Observation:
@@ -127,7 +126,7 @@ class FetchEnv:
     def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame:
         """A picture, with the goal as a red ball where it is a position; the simulation is not touched."""
         data = self._snapshot.of(self.data)
-        if self._goal is not None and self._goal.mask.all():
+        if self._goal.mask.all():
             data.site_xpos[self._target_site] = self.frame.to_world(self._goal.value.astype(np.float64))
         return self._renderer.render(data, camera, width, height, depth)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from embodied.errors import UserError
 from embodied.spec import EnvSpec, Layout, Term
 from embodied.types import BoolArray, FloatArray, Frame, Goal, Observation, Outcome, Step
-from robots.base import Snapshot, clip_action, load_gymnasium
+from robots.base import Snapshot, clip_action, load_gymnasium, no_goal
 
 ENTITY = "goal"
 _KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -114,7 +114,7 @@ class ForeignEnv:
         except BaseException:
             self._env.close()
             raise
-        self._goal: Goal | None = None
+        self._goal = no_goal(ENTITY, self.spec.layout.goal_width)
         self._observed: Observation | None = None
         self._renderer: Any = None
 
@@ -129,9 +129,10 @@ class ForeignEnv:
 
     @property
     def goal(self) -> Goal:
-        """The goal of the current episode; follows the environment where that changes it on the way."""
-        if self._goal is None:
-            raise UserError(f"{self.spec.task}: call reset(seed) first")
+        """The goal of the current episode; follows the environment where that changes it on the way.
+
+        Before the first episode it says nothing (its mask is false).
+        """
         return self._goal
 
     def reset(self, seed: int) -> Observation:

@@ -12,10 +12,19 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from embodied.errors import UserError, unknown_name
+from embodied.errors import unknown_name
 from embodied.spec import EnvSpec, Layout
 from embodied.types import BaseFrame, FloatArray, Frame, Goal, Observation, SceneState, Step
-from robots.base import POINT, POINT_ACTIONS, POINT_STATE_TERMS, POSITION_GOAL, Snapshot, clip_action, load_gymnasium
+from robots.base import (
+    POINT,
+    POINT_ACTIONS,
+    POINT_STATE_TERMS,
+    POSITION_GOAL,
+    Snapshot,
+    clip_action,
+    load_gymnasium,
+    no_goal,
+)
 from robots.rendering import SceneRenderer
 from robots.rewards import PositiveSparseReward
 
@@ -47,7 +56,7 @@ class PointMazeEnv:
         self.frame = BaseFrame()
         self.spec = _make_spec(task, 1.0 / round(float(self._env.point_env.dt), 9))
         self.reward = PositiveSparseReward(self.spec.tolerance)
-        self._goal: Goal | None = None
+        self._goal = no_goal(ROBOT, self.spec.layout.goal_width)
         self._steps = 0
         self._snapshot = Snapshot(self.model)
         self._renderer = SceneRenderer(self.model)
@@ -56,9 +65,7 @@ class PointMazeEnv:
 
     @property
     def goal(self) -> Goal:
-        """The goal of the current episode."""
-        if self._goal is None:
-            raise UserError(f"{self.spec.task}: call reset(seed) first")
+        """The goal of the current episode; before the first it says nothing (its mask is false)."""
         return self._goal
 
     def reset(self, seed: int) -> Observation:
@@ -101,7 +108,7 @@ class PointMazeEnv:
     def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame:
         """A picture, from above unless a camera is named, with the goal as a red ball; nothing is changed by it."""
         data = self._snapshot.of(self.data)
-        if self._goal is not None:
+        if self._goal.mask[:2].all():
             data.site_xpos[self._target_site, :2] = self._goal.value[:2]
         return self._renderer.render(data, camera, width, height, depth)
 
