@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,7 +18,7 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
-from embodied.errors import SceneError
+from embodied.errors import SceneError, UserError
 from embodied.types import BaseFrame
 from robots.base import FETCH, RobotModel
 from robots.placement import Placement, frame_of_base
@@ -77,7 +78,7 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
         _copy_assets(arm, Path(arm.modelfiledir), target)
         spec.attach(arm, frame=spec.worldbody.add_frame(), prefix="")
         model, text = _write(spec, target)
-    except SceneError:
+    except UserError:
         raise
     except OSError as error:
         raise SceneError(f"cannot write the scene with its arm to '{target}': {error.strerror or error}") from None
@@ -109,9 +110,7 @@ def fetch_spec(prefix: str = DEFAULT_PREFIX) -> mujoco.MjSpec:
     The weld that lets the mocap body lead the gripper gets the relative pose that Gymnasium sets at start
     (`reset_mocap_welds`), so that it is in the file.
     """
-    import gymnasium_robotics
-
-    source = Path(gymnasium_robotics.__file__).parent / "envs" / "assets" / "fetch" / "pick_and_place.xml"
+    source = _installed_assets() / "fetch" / "pick_and_place.xml"
     arm = mujoco.MjSpec.from_file(str(source))
     for name in ("table0", "object0", "floor0"):
         arm.delete(arm.body(name))
@@ -134,6 +133,14 @@ def fetch_spec(prefix: str = DEFAULT_PREFIX) -> mujoco.MjSpec:
         return arm
     arm.compile()
     return mujoco.MjSpec.from_string(arm.to_xml().replace(DEFAULT_PREFIX, prefix))
+
+
+def _installed_assets() -> Path:
+    """Gymnasium-Robotics' assets, found without importing it."""
+    found = find_spec("gymnasium_robotics")
+    if found is None or found.origin is None:
+        raise UserError("the Fetch arm needs 'gymnasium-robotics': pip install 'embodied-control[sim]'")
+    return Path(found.origin).parent / "envs" / "assets"
 
 
 def _free_prefix(spec: mujoco.MjSpec) -> str:

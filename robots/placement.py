@@ -109,7 +109,9 @@ def place_arm(model: mujoco.MjModel, data: mujoco.MjData, base_override: Base | 
         return _placed_by_hand(model, data, surface, base_override)
     if surface is None:
         what = "no free bodies" if not free_bodies(model) else "no static box or plane under its free bodies"
-        raise JobFailed("unreachable", f"the scene has {what}, so there is no surface to put an arm before; give base=x,y,z,yaw_deg")
+        raise JobFailed(
+            "unreachable", f"the scene has {what}, so there is no surface to put an arm before; give base=x,y,z,yaw_deg"
+        )
     if surface.endless:
         raise JobFailed(
             "unreachable",

@@ -51,7 +51,9 @@ def resolve_scene(text: str | Path) -> Path:
         near = get_close_matches(name, shipped_scenes(), n=1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         names = ", ".join(shipped_scenes())
-        raise SceneError(f"no scene '{_short(name)}'{hint}; use a shipped scene ({names}) or a path to an MJCF .xml file")
+        raise SceneError(
+            f"no scene '{_short(name)}'{hint}; use a shipped scene ({names}) or a path to an MJCF .xml file"
+        )
     if path.is_dir():
         raise SceneError(f"'{path}' is a folder; give the path of an MJCF .xml file in it")
     return path.resolve()
