@@ -79,7 +79,7 @@ class PointMazeEnv:
         """One control period of 0.01 s; an episode goes on after its time limit for as long as it is stepped."""
         goal = self.goal
         executed = clip_action(action, self.spec)
-        raw, _, _, _, _ = self._env.step(executed.astype(np.float64))
+        raw, _, _, _, _ = self._env.step(executed)
         self._steps += 1
         observation = self._observation(raw)
         outcome = self.reward(observation.achieved, goal.value[None], goal.mask[None])

@@ -1,0 +1,130 @@
+"""The Fetch tasks give Gymnasium's numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from embodied.errors import UserError
+from embodied.spec import term_indices
+from embodied.types import Goal, Observation
+from robots.base import load_gymnasium
+from robots.fetch import TASKS, FetchEnv
+
+GYMNASIUM_ORDER = (
+    "grip_pos", "object_pos", "object_rel_pos", "gripper_state", "object_rot", "object_velp", "object_velr",
+    "grip_velp", "gripper_vel",
+)  # fmt: skip
+"""The order of Gymnasium-Robotics' `_get_obs`, fetch_env.py."""
+
+
+def in_gymnasium_order(observation: Observation) -> NDArray[np.float32]:
+    layout, parts = observation.layout, []
+    names = {term.name: (term, layout.robot, observation.state) for term in layout.robot}
+    names |= {term.name: (term, layout.entity, observation.entities[-1]) for term in layout.entity}
+    for name in GYMNASIUM_ORDER:
+        if name in names:
+            term, terms, values = names[name]
+            parts.append(values[term_indices([term], terms, "any")])
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_numbers_equal_gymnasiums(task: str) -> None:
+    ours = FetchEnv(task)
+    theirs = load_gymnasium().make(TASKS[task].env_id)
+    rng = np.random.default_rng(0)
+    for seed in (0, 1_000_003):
+        observation = ours.reset(seed)
+        raw, _ = theirs.reset(seed=seed)
+        np.testing.assert_array_equal(ours.goal.value, raw["desired_goal"].astype(np.float32))
+        for index in range(50):
+            np.testing.assert_array_equal(in_gymnasium_order(observation), raw["observation"].astype(np.float32))
+            np.testing.assert_array_equal(observation.achieved[-1], raw["achieved_goal"].astype(np.float32))
+            action = rng.uniform(-1.3, 1.3, 4).astype(np.float32)
+            step = ours.step(action)
+            raw, reward, terminated, truncated, info = theirs.step(action)
+            observation = step.observation
+            assert step.reward == reward
+            assert step.terminated == terminated
+            assert step.truncated == truncated == (index == 49)
+            assert step.success == bool(info["is_success"])
+    theirs.close()
+    ours.close()
+
+
+def test_achieved_holds_gripper_and_object() -> None:
+    env = FetchEnv("fetch_push")
+    observation = env.reset(0)
+    assert observation.layout.entities == ("gripper", "object0")
+    np.testing.assert_array_equal(observation.achieved[0], observation.state[:3])
+    np.testing.assert_array_equal(observation.achieved[1], observation.entities[1, :3])
+    assert not observation.entities[0].any()
+    np.testing.assert_allclose(
+        observation.entities[1, 3:6], observation.achieved[1] - observation.achieved[0], atol=1e-6
+    )
+    env.close()
+
+
+def test_spec_comes_from_gymnasium() -> None:
+    env = FetchEnv("fetch_reach")
+    assert env.spec.horizon == 50
+    assert env.spec.control_hz == 25.0
+    assert env.spec.tolerance == 0.05
+    env.close()
+
+
+def test_stepping_goes_on_after_the_time_limit() -> None:
+    env = FetchEnv("fetch_reach")
+    env.reset(0)
+    flags = [env.step(np.zeros(4, dtype=np.float32)).truncated for _ in range(53)]
+    assert flags == [False] * 49 + [True] * 4
+    env.reset(0)
+    assert not env.step(np.zeros(4, dtype=np.float32)).truncated
+    env.close()
+
+
+def test_a_goal_for_the_gripper_in_a_task_about_an_object() -> None:
+    env = FetchEnv("fetch_push")
+    observation = env.reset(0)
+    env.set_goal(Goal("gripper", observation.achieved[0] + np.float32(0.2), np.array([False, False, True])))
+    height = observation.achieved[0, 2]
+    step = env.step(np.zeros(4, dtype=np.float32))
+    assert step.reward == -1.0
+    for _ in range(15):
+        step = env.step(np.array([1.0, 0.0, 1.0, 0.0], dtype=np.float32))
+        reached = abs(step.observation.achieved[0, 2] - height - 0.2) < 0.05
+        assert step.success == reached
+        if reached:
+            break
+    assert step.reward == 0.0
+    env.close()
+
+
+def test_a_picture_shows_the_goal() -> None:
+    env = FetchEnv("fetch_reach")
+    env.reset(0)
+    with_goal = env.render(width=160, height=160).rgb.astype(int)
+    red = (with_goal[..., 0] > 150) & (with_goal[..., 1] < 80) & (with_goal[..., 2] < 80)
+    assert red.sum() >= 3
+    env.set_goal(Goal("gripper", np.array([0.0, 0.0, -5.0], dtype=np.float32), np.ones(3, dtype=bool)))
+    moved = env.render(width=160, height=160).rgb.astype(int)
+    assert (with_goal != moved).any()
+    env.close()
+
+
+def test_a_mujoco_that_gymnasium_cannot_use_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    gymnasium = load_gymnasium()
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(gymnasium, "make", fail)
+    with pytest.raises(UserError, match=r"pip install 'mujoco>=3.8,<3.12'"):
+        FetchEnv("fetch_reach")
+
+
+def test_unknown_fetch_task() -> None:
+    with pytest.raises(UserError, match="did you mean 'fetch_slide'"):
+        FetchEnv("fetch_slid")
