@@ -1,0 +1,384 @@
+"""Carries a plan out, subgoal by subgoal: drive, watch, retry, replan once, else stop; the robot holds at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from embodied.errors import JobFailed, LayoutError
+from embodied.facts import all_facts
+from embodied.hierarchy.monitor import (
+    ExecutedSubgoal,
+    ExecutionReport,
+    Monitor,
+    Phase,
+    StepRecord,
+    lasts,
+)
+from embodied.hierarchy.motion import Waypoint, close_fingers, hold_action, nothing_wanted, way_to_touch, way_up
+from embodied.protocols import Controller, Describer, Planner, SceneEnv
+from embodied.types import (
+    FailureReason,
+    FloatArray,
+    Frame,
+    Goal,
+    Observation,
+    Plan,
+    PlanFailure,
+    PlanStep,
+    SceneDescription,
+    Subgoal,
+)
+
+Ground = Callable[[Sequence[PlanStep], SceneDescription], Plan | PlanFailure]
+"""Grounding with everything but steps and scene already given."""
+CLOSED_SKILLS = frozenset({"reach", "touch"})
+"""Skills that keep the gripper closed whatever the controller says of it."""
+MOVING_SKILLS = frozenset({"push", "pick", "place", "stack"})
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """Bounds and distances of an execution."""
+
+    retries: int = 1
+    """Further attempts at a subgoal that timed out."""
+    replans: int = 1
+    """Times that the planner may be asked again."""
+    max_total_steps: int = 2000
+    """Control steps of the whole execution, the final hold not counted."""
+    rise_m: float = 0.10
+    """How far the gripper rises after a touch and before a retry."""
+    hover_m: float = 0.06
+    """How far above the top of a thing the gripper comes to before it goes down to touch it."""
+    waypoint_tolerance_m: float = 0.03
+    stall_steps: int = 6
+    """A waypoint that comes no nearer for so many steps is given up: the subgoal is what counts."""
+    stall_m: float = 0.002
+    """Progress smaller than this is none."""
+    hold_s: float = 0.5
+    """Holding still before the final facts are read."""
+
+
+class Executor:
+    """Drives an environment through plans with one controller for each skill.
+
+    Every attempt at a subgoal, rising and hovering included, takes at most the subgoal's `max_steps`; the skill `hold`
+    takes just so many.
+    """
+
+    def __init__(
+        self,
+        env: SceneEnv,
+        controllers: Mapping[str, Controller],
+        describer: Describer,
+        planner: Planner | None = None,
+        config: ExecutorConfig | None = None,
+        observers: Sequence[Callable[[StepRecord], None]] = (),
+        *,
+        ground: Ground | None = None,
+        look: Callable[[], Sequence[Frame]] = tuple,
+    ) -> None:
+        """
+        Args:
+            env: Already reset; the executor never resets it.
+            controllers: By skill; `hold` needs none.
+            describer: Asked before each retry and replan, so that a thing that was moved is found again.
+            planner: Asked when retries are used up; None: stop there.
+            config: Bounds; the defaults where None.
+            observers: Called with a `StepRecord` after each control step.
+            ground: Turns a new description into targets; without it retries keep their targets and nothing is
+                replanned.
+            look: The frames that the describer is shown; none for one that needs no picture.
+        """
+        self.env = env
+        self.controllers = dict(controllers)
+        self.describer = describer
+        self.planner = planner
+        self.config = config if config is not None else ExecutorConfig()
+        self.observers = tuple(observers)
+        self.ground = ground
+        self.look = look
+
+    def run(self, plan: Plan, observation: Observation | None = None) -> ExecutionReport:
+        """Carries the plan out and reports; what cannot be done for want of a controller is said before moving.
+
+        Args:
+            plan: Grounded.
+            observation: What the environment showed last; without it one control step of holding still is taken.
+
+        Raises:
+            JobFailed: `impossible`: there is no controller for a skill of the plan.
+            LayoutError: A controller's actions or a goal's entity do not fit the environment.
+        """
+        self.check(plan)
+        return _Run(self, plan).execute(observation)
+
+    def check(self, plan: Plan) -> None:
+        """Raises what `run` would raise before moving."""
+        for subgoal in plan.subgoals:
+            if subgoal.skill == "hold":
+                continue
+            if subgoal.skill not in self.controllers:
+                able = ", ".join(sorted({*self.controllers, "hold"}))
+                raise JobFailed("impossible", f"no controller here offers '{subgoal.skill}'; skills available: {able}")
+            controller, spec = self.controllers[subgoal.skill], self.env.spec
+            if tuple(controller.manifest.action_terms) != tuple(spec.actions):
+                raise LayoutError(
+                    f"the controller for '{subgoal.skill}' (trained on {controller.manifest.task}) acts by "
+                    f"{_names(controller.manifest.action_terms)}, {spec.task} by {_names(spec.actions)}"
+                )
+            spec.layout.entity_index(subgoal.goal.entity)
+
+
+class _Entry:
+    """What is known of a subgoal while it is pursued."""
+
+    def __init__(self, subgoal: Subgoal) -> None:
+        self.subgoal = subgoal
+        self.reached, self.steps, self.attempts, self.distance_m, self.why = False, 0, 0, math.nan, "not tried"
+
+    def report(self) -> ExecutedSubgoal:
+        s = self.subgoal
+        return ExecutedSubgoal(s.skill, s.args, self.reached, self.steps, self.attempts, self.distance_m, self.why)
+
+
+class _Run:
+    """One execution of one plan."""
+
+    def __init__(self, executor: Executor, plan: Plan) -> None:
+        self.x, self.env, self.config, self.plan = executor, executor.env, executor.config, plan
+        self.entries: list[_Entry] = []
+        self.steps = self.retries = self.replans = 0
+        self.rise_due = False
+        self.failure: PlanFailure | None = None
+        self.observation: Observation
+
+    def execute(self, observation: Observation | None) -> ExecutionReport:
+        self.state = self.env.scene_state()
+        if observation is None:
+            self._hold_still(1, None)
+        else:
+            self.observation = observation
+        queue = list(self.plan.subgoals)
+        while queue and self.failure is None:
+            if self._attain(queue[0]):
+                queue.pop(0)
+            else:
+                queue = self._replan(queue)
+        tried = 1 if queue and self._is_last(queue[0]) else 0
+        self.entries += [_Entry(subgoal) for subgoal in queue[tried:]]
+        self._hold_still(self._hold_steps(), None)
+        self._judge_again()
+        return self._report()
+
+    def _attain(self, subgoal: Subgoal) -> bool:
+        """Attempts a subgoal until it is reached or the retries are used up; `failure` says why it was not."""
+        if not self._is_last(subgoal):
+            self.entries.append(_Entry(subgoal))
+        entry = self.entries[-1]
+        for attempt in range(1 + self.config.retries):
+            if attempt:
+                self.retries += 1
+                fresh = self._grounded_again(subgoal)
+                if isinstance(fresh, PlanFailure):
+                    entry.why, self.failure = f"{fresh.reason}: {fresh.message}", fresh
+                    return False
+                subgoal = entry.subgoal = fresh
+            self._pursue(entry)
+            if entry.reached or self.failure is not None:
+                break
+            self.rise_due = True
+        if entry.reached:
+            self.rise_due = subgoal.skill == "touch"
+            return True
+        self.failure = self.failure or PlanFailure("timed_out", f"{_call(subgoal)}: {entry.why}")
+        return False
+
+    def _pursue(self, entry: _Entry) -> None:
+        """One attempt, at most `max_steps` control steps."""
+        subgoal, before = entry.subgoal, self.steps
+        entry.attempts += 1
+        if subgoal.skill == "hold":
+            self._hold_still(subgoal.max_steps, entry)
+            entry.reached = self.failure is None
+            entry.why = "held still" if entry.reached else self.failure.message
+        else:
+            monitor = Monitor(subgoal, self.observation, self.state)
+            if not monitor.already:
+                self._drive(subgoal, monitor)
+            entry.reached, entry.distance_m = monitor.reached, monitor.distance_m
+            stopped = self.failure is not None and not monitor.reached
+            entry.why = self.failure.message if stopped else monitor.why(self.steps - before)
+        entry.steps += self.steps - before
+
+    def _drive(self, subgoal: Subgoal, monitor: Monitor) -> None:
+        left = subgoal.max_steps
+        for point in self._waypoints(subgoal):
+            left -= self._approach(subgoal, monitor, point, left // 2)
+            if monitor.reached or self.failure is not None:
+                return
+        controller = self.x.controllers[subgoal.skill]
+        for _ in range(left):
+            if self._step(controller, subgoal.goal, "go", monitor, subgoal.skill in CLOSED_SKILLS):
+                return
+
+    def _approach(self, subgoal: Subgoal, monitor: Monitor, point: Waypoint, limit: int) -> int:
+        """Towards a waypoint until near, stalled, or the limit; returns the steps taken."""
+        mover, stalled = self._mover(), 0
+        best = point.left(self._gripper())
+        near = 0.0 if point.height_m is not None else self.config.waypoint_tolerance_m
+        for taken in range(limit):
+            if best <= near or stalled >= self.config.stall_steps:
+                return taken
+            if self._step(mover, point.goal, point.phase, monitor, closed=True):
+                return taken + 1
+            left = point.left(self._gripper())
+            stalled = 0 if left < best - self.config.stall_m else stalled + 1
+            best = min(best, left)
+        return limit
+
+    def _waypoints(self, subgoal: Subgoal) -> list[Waypoint]:
+        """Where the gripper goes first: up from what it touched; above the target, before it touches it."""
+        points: list[Waypoint] = []
+        if self._mover() is None:
+            return points
+        here, c = self._gripper(), self.config
+        if self.rise_due:
+            self.rise_due = False
+            points.append(way_up(here, c.rise_m, subgoal.tolerance_m))
+            here = points[0].goal.value
+        if subgoal.skill == "touch":
+            target = self.state.frame.to_base(np.asarray(subgoal.target_m)).astype(np.float32)
+            points += way_to_touch(here, target, c.hover_m, c.rise_m, c.waypoint_tolerance_m)
+        return points
+
+    def _step(self, controller: Controller, goal: Goal, phase: Phase, monitor: Monitor, closed: bool) -> bool:
+        """One control step; True when the subgoal is reached or the execution has to stop."""
+        if self.steps >= self.config.max_total_steps:
+            self.failure = PlanFailure("timed_out", f"stopped after {self.steps} control steps, the most allowed")
+            return True
+        action = np.array(controller.act(self.observation, goal), dtype=np.float32)
+        if closed:
+            close_fingers(action, self.env.spec)
+        self.env.set_goal(goal)
+        self._take(action, goal, phase, monitor)
+        return monitor.reached or self.failure is not None
+
+    def _take(self, action: FloatArray, goal: Goal, phase: Phase, monitor: Monitor | None) -> None:
+        step = self.env.step(action)
+        self.steps += 1
+        self.observation, self.state = step.observation, self.env.scene_state()
+        reached = monitor is not None and monitor.update(self.observation, self.state)
+        if step.terminated and not reached:
+            self.failure = PlanFailure("impossible", "the environment ended the episode")
+        distance = monitor.distance_m if monitor is not None else math.nan
+        index = max(len(self.entries) - 1, 0)
+        record = StepRecord(
+            step=self.steps,
+            time_s=self.state.time_s,
+            subgoal=index,
+            phase=phase,
+            goal=goal,
+            distance_m=distance,
+            observation=self.observation,
+            action=step.action,
+            state=self.state,
+            reached=reached,
+        )
+        for observer in self.x.observers:
+            observer(record)
+
+    def _hold_still(self, steps: int, entry: _Entry | None) -> None:
+        """Zero action for so many control steps; as a subgoal (entry given) it counts against the total."""
+        action = hold_action(self.env.spec)
+        for _ in range(steps):
+            if entry is not None and self.steps >= self.config.max_total_steps:
+                self.failure = PlanFailure("timed_out", f"stopped after {self.steps} control steps, the most allowed")
+                return
+            self._take(action, nothing_wanted(self.env.spec), "hold", None)
+
+    def _grounded_again(self, subgoal: Subgoal) -> Subgoal | PlanFailure:
+        """The same step in the scene as it is now described."""
+        if self.x.ground is None:
+            return subgoal
+        step = PlanStep(subgoal.skill, subgoal.args, max_steps=subgoal.max_steps)
+        plan = self.x.ground([step], self.x.describer.describe(self.x.look()))
+        return plan if isinstance(plan, PlanFailure) else plan.subgoals[0]
+
+    def _replan(self, queue: list[Subgoal]) -> list[Subgoal]:
+        """What to do instead, without the steps already done; the old queue, `failure` kept, where there is nothing."""
+        can = self.x.planner is not None and self.x.ground is not None and self.plan.instruction
+        if not can or self.replans >= self.config.replans or self.steps >= self.config.max_total_steps:
+            return queue
+        self.replans += 1
+        scene = self.x.describer.describe(self.x.look())
+        steps = self.x.planner.propose(self.plan.instruction, scene)
+        plan = steps if isinstance(steps, PlanFailure) else self.x.ground(steps, scene)
+        if isinstance(plan, PlanFailure):
+            self.failure = PlanFailure(plan.reason, f"{self.failure.message}; replanning failed: {plan.message}")
+            return queue
+        self.x.check(plan)
+        fresh, done = list(plan.subgoals), [entry.subgoal for entry in self.entries if entry.reached]
+        while fresh and done and _same(fresh[0], done[0]):
+            fresh.pop(0), done.pop(0)
+        if not fresh:
+            return queue
+        self.failure = None
+        return fresh
+
+    def _judge_again(self) -> None:
+        """After holding still: what was put somewhere has to be there, unless a later subgoal moved it on."""
+        moved: set[str] = set()
+        for entry in reversed(self.entries):
+            subject = entry.subgoal.args[0] if entry.subgoal.skill in MOVING_SKILLS else None
+            if entry.reached and subject not in moved and not lasts(entry.subgoal, self.state):
+                entry.reached, entry.why = False, f"{entry.why}, but no longer after holding still"
+                self.failure = self.failure or PlanFailure("timed_out", f"{_call(entry.subgoal)}: {entry.why}")
+            moved |= {subject} if subject is not None else set()
+
+    def _report(self) -> ExecutionReport:
+        reason: FailureReason | None = None if self.failure is None else self.failure.reason
+        message = "" if self.failure is None else self.failure.message
+        return ExecutionReport(
+            subgoals=tuple(entry.report() for entry in self.entries),
+            ok=self.failure is None,
+            reason=reason,
+            message=message,
+            steps=self.steps,
+            retries=self.retries,
+            replans=self.replans,
+            final_facts=all_facts(self.state),
+        )
+
+    def _is_last(self, subgoal: Subgoal) -> bool:
+        """The newest entry is about this step and not reached: attempts at it are counted together."""
+        return bool(self.entries) and not self.entries[-1].reached and _same(self.entries[-1].subgoal, subgoal)
+
+    def _mover(self) -> Controller | None:
+        """The controller that brings the gripper to a point, if there is one."""
+        for skill in ("reach", "touch"):
+            if skill in self.x.controllers and "gripper" in self.observation.layout.entities:
+                return self.x.controllers[skill]
+        return None
+
+    def _gripper(self) -> FloatArray:
+        return self.observation.achieved[self.observation.layout.entity_index("gripper")]
+
+    def _hold_steps(self) -> int:
+        return math.ceil(self.config.hold_s * self.env.spec.control_hz)
+
+
+def _same(a: Subgoal, b: Subgoal) -> bool:
+    return (a.skill, a.args) == (b.skill, b.args)
+
+
+def _call(subgoal: Subgoal) -> str:
+    return f"{subgoal.skill}({', '.join(subgoal.args)})"
+
+
+def _names(terms: Sequence) -> str:
+    return ", ".join(term.name for term in terms)

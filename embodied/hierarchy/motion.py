@@ -1,0 +1,83 @@
+"""Movements that no controller is asked for: holding still, closing the fingers, and the way to a thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from embodied.hierarchy.monitor import Phase
+from embodied.spec import EnvSpec
+from embodied.types import FloatArray, Goal
+
+FINGERS = "fingers"
+CLOSED = -1.0
+
+
+def hold_action(spec: EnvSpec) -> FloatArray:
+    """The action that keeps the robot where it is: no change of position, fingers closed. Shape (A,)."""
+    action = np.zeros(spec.action_width, dtype=np.float32)
+    close_fingers(action, spec)
+    return action
+
+
+def close_fingers(action: FloatArray, spec: EnvSpec) -> None:
+    """Sets the action's finger command, where it has one, to closed; in place."""
+    start = 0
+    for term in spec.actions:
+        if term.name == FINGERS:
+            action[start : start + term.width] = CLOSED
+        start += term.width
+
+
+def nothing_wanted(spec: EnvSpec) -> Goal:
+    """A goal that asks for nothing: what holding still is recorded under."""
+    width = spec.layout.goal_width
+    return Goal(spec.goal_entity, np.zeros(width, dtype=np.float32), np.zeros(width, dtype=bool))
+
+
+@dataclass(frozen=True)
+class Waypoint:
+    """A point for the gripper on its way to a subgoal."""
+
+    phase: Phase
+    goal: Goal
+    """In B."""
+    height_m: float | None = None
+    """Going up: there as soon as the gripper is this high in B, wherever else it is."""
+
+    def left(self, here: FloatArray) -> float:
+        """How far the gripper at `here`, (3,) in B, still has to go, metres."""
+        return self.goal.distance(here) if self.height_m is None else max(self.height_m - float(here[2]), 0.0)
+
+
+def way_up(here: FloatArray, rise_m: float, short_m: float) -> Waypoint:
+    """Straight up by `rise_m`; asked for is `short_m` more, since a controller may stop that short."""
+    return Waypoint("rise", gripper_goal(here + _up(rise_m + short_m)), float(here[2]) + rise_m)
+
+
+def way_to_touch(
+    here: FloatArray, target: FloatArray, hover_m: float, ceiling_m: float, near_m: float
+) -> list[Waypoint]:
+    """Waypoints from `here` to above `target`, a thing's top centre, both (3,) in B; none where it is there.
+
+    The gripper comes to `hover_m` above the target, or keeps its own height up to `ceiling_m` above it; where it is
+    lower than that it goes up first, so that it does not sweep over the table.
+    """
+    if np.hypot(*(here - target)[:2]) <= near_m:
+        return []
+    above = target + _up(max(hover_m, min(float(here[2] - target[2]), ceiling_m)))
+    points = [Waypoint("hover", gripper_goal(above))]
+    if here[2] < above[2] - near_m:
+        up = gripper_goal(np.array([here[0], here[1], above[2]], dtype=np.float32))
+        points.insert(0, Waypoint("rise", up, float(above[2]) - near_m))
+    return points
+
+
+def _up(metres: float) -> FloatArray:
+    return np.array([0.0, 0.0, metres], dtype=np.float32)
+
+
+def gripper_goal(point: FloatArray) -> Goal:
+    """All three coordinates of the gripper, in B."""
+    return Goal("gripper", point, np.ones(3, dtype=bool))
