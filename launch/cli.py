@@ -97,7 +97,8 @@ def execute(name: str, arguments: Sequence[str]) -> int:
         print(help_text(name, verb.summary, module.KEYS))
         return 0
     config = configure(verb, module, arguments)
-    folder = RunFolder(name, getattr(config, "out", "") or getattr(config, "run_dir", ""), module_label(config))
+    given = getattr(config, "out", "") or getattr(config, "run_dir", "")
+    folder = RunFolder(name, given, run_label(config), arguments)
     try:
         outcome = module.run(config, folder)
     except JobFailed as failure:
@@ -110,7 +111,7 @@ def execute(name: str, arguments: Sequence[str]) -> int:
     return 0 if outcome.ok else 3
 
 
-def module_label(config: Any) -> str:
+def run_label(config: Any) -> str:
     """What a default run folder is called after: the task, else the scene, else the run."""
     for name in ("task", "scene", "run"):
         value = getattr(config, name, "")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -88,6 +87,6 @@ def _one_line(error: BaseException) -> str:
     return f"{about}: {message}" if about and about not in message else message
 
 
-def to_yaml(config: Any) -> str:
-    """The resolved configuration as YAML text."""
-    return yaml.safe_dump(json.loads(json.dumps(asdict(config))), sort_keys=False, allow_unicode=True)
+def to_yaml(data: Mapping[str, Any]) -> str:
+    """Plain data as YAML text, in the order given."""
+    return yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from types import NoneType, UnionType
@@ -39,9 +42,12 @@ def key(
     return field(default="" if required else default, metadata=meta)
 
 
-def nested(cls: type, help: str) -> Any:
-    """A field that holds another part's configuration: its fields are set as `name.field=value`."""
-    return field(default_factory=cls, metadata={"help": help})
+def nested(cls: type, hidden: Sequence[str] = ()) -> Any:
+    """A field that holds another part's configuration: its fields are set as `name.field=value`.
+
+    Those `hidden` are not: the verb has keys of its own for them.
+    """
+    return field(default_factory=cls, metadata={"hidden": tuple(hidden)})
 
 
 def key_fields(cls: type) -> dict[str, Field[Any]]:
@@ -49,10 +55,15 @@ def key_fields(cls: type) -> dict[str, Field[Any]]:
     return {f.name: f for f in fields(cls) if "required" in f.metadata}
 
 
-def nested_fields(cls: type) -> dict[str, type]:
-    """Nested configurations by name."""
+def nested_fields(cls: type) -> dict[str, list[tuple[Field[Any], Any]]]:
+    """Nested configurations by name: their fields that may be set, with types."""
     hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in fields(cls) if is_dataclass(hints[f.name])}
+    found = {}
+    for f in fields(cls):
+        if is_dataclass(hints[f.name]):
+            inner = get_type_hints(hints[f.name])
+            found[f.name] = [(g, inner[g.name]) for g in fields(hints[f.name]) if g.name not in f.metadata["hidden"]]
+    return found
 
 
 def base_type(hint: Any) -> tuple[type, bool]:
@@ -67,7 +78,7 @@ def all_key_names(cls: type) -> list[str]:
     """Every name that may stand before a `=`."""
     names = list(key_fields(cls))
     for group, inner in nested_fields(cls).items():
-        names += [f"{group}.{f.name}" for f in fields(inner)]
+        names += [f"{group}.{f.name}" for f, _ in inner]
     return names
 
 
@@ -151,13 +162,25 @@ def help_text(verb: str, summary: str, cls: type) -> str:
     for name, f in key_fields(cls).items():
         rows.append((f"{name}=", _kind_text(f, hints[name]), _default_text(f), f.metadata["help"]))
     for group, inner in nested_fields(cls).items():
-        inner_hints = get_type_hints(inner)
-        for f in fields(inner):
-            rows.append((f"{group}.{f.name}=", _type_name(inner_hints[f.name]), _plain_default(f), ""))
+        words = field_docs(base_type(hints[group])[0])
+        rows += [
+            (f"{group}.{f.name}=", _type_name(hint), _plain_default(f), words.get(f.name, "")) for f, hint in inner
+        ]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
     lines = [f"embodied {verb} key=value ...", "", summary, ""]
     lines += ["  " + "  ".join([*(row[i].ljust(widths[i]) for i in range(3)), row[3]]).rstrip() for row in rows]
     return "\n".join(lines)
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The docstring under each field of a class, on one line."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field_node, doc in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field_node, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
+            found[ast.unparse(field_node.target)] = " ".join(str(doc.value.value).split())
+    return found
 
 
 def _type_name(hint: Any) -> str:

@@ -8,8 +8,8 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,15 @@ class Outcome:
 class RunFolder:
     """The folder of one run; made when something is first written into it."""
 
-    def __init__(self, verb: str, given: str = "", label: str = "") -> None:
+    def __init__(self, verb: str, given: str = "", label: str = "", words: Sequence[str] = ()) -> None:
+        """
+        Args:
+            verb: Names the default folder.
+            given: A folder that the user chose.
+            label: Ends the default folder's name.
+            words: The `key=value` words that the user gave.
+        """
+        self.words = tuple(words)
         stamp = time.strftime("%Y%m%d-%H%M%S")
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", label).strip("-.")[:40]
         default = Path("runs") / verb / "-".join(part for part in (stamp, plain) if part)
@@ -61,11 +69,21 @@ class RunFolder:
             raise UserError(f"cannot make the folder '{self._path}': {error.strerror}; choose another out=") from None
         return self._path
 
+    def write_config(self, config: Any) -> Path:
+        """Writes `config.yaml`: the resolved configuration, with commit and versions."""
+        from .compose import to_yaml
+
+        head = {"git_commit": git_commit(), "versions": versions(), "arguments": list(self.words)}
+        return self._write("config.yaml", to_yaml({**head, "config": plain(asdict(config))}))
+
     def write_json(self, name: str, data: Mapping[str, Any]) -> Path:
         """Writes `name` into the folder, whole or not at all."""
+        return self._write(name, json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def _write(self, name: str, text: str) -> Path:
         target = self.path / name
         temporary = target.with_name(f".{name}.tmp")
-        temporary.write_text(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+        temporary.write_text(text, "utf-8")
         os.replace(temporary, target)
         return target
 

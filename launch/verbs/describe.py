@@ -23,11 +23,16 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Describes the scene as it stands after it has settled, and keeps the camera's picture."""
     from embodied.report.pictures import save_png
 
-    from .. import api
+    from .. import api, records
 
     with api.open_scene(config.scene) as scene:
         description = api.describe(scene, config.describer)
         frame = scene.render(config.camera or None, width=640, height=480)
     picture = save_png(folder.path / "frame.png", frame.rgb)
-    result = {"scene": config.scene, "description": api.description_record(description), "picture": picture}
+    result = {
+        "task": None,
+        "scene": config.scene,
+        "description": records.description_record(description),
+        "picture": picture,
+    }
     return Outcome(True, result, (description.text,))

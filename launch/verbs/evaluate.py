@@ -27,7 +27,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     controller = api.load_controller(config.run)
     task = config.task or controller.manifest.task
     found = api.evaluate(controller, task, config.episodes, config.seed, config.video or None)
-    low, high = found.success_ci95
+    low, high = found.ci95
     lines = (
         f"{task}: success {found.success_rate:.3f} over {found.episodes} episodes (95 %: {low:.3f} to {high:.3f})",
         f"at the last step {found.success_final:.3f}, at any step {found.success_any:.3f}",

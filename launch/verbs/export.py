@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..api import Exported
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 
@@ -21,19 +22,23 @@ class KEYS:
 
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Writes the bundle; refuses when the file answers differently from the controller."""
-    from .. import api
+    from .. import api, records
 
     controller = api.load_controller(config.run)
-    exported = api.export(controller, folder.path / "bundle", config.trace_steps, config.episodes, config.seed)
-    policy, file = exported.closed_loop_success
-    lines = (
-        f"bundle   {exported.bundle}",
-        f"parity   largest difference {exported.parity_max_abs:.2e} over {exported.trace_steps} steps",
-        f"success  policy {policy:.2f}, file {file:.2f} over {config.episodes} episodes",
+    exported = api.export(
+        controller, folder.unmade / "bundle", trace_steps=config.trace_steps, episodes=config.episodes,
+        seed=config.seed, source=config.run,
+    )  # fmt: skip
+    result = {"task": controller.manifest.task, "run": config.run, **records.exported_record(exported)}
+    return Outcome(True, result, lines(exported, config.episodes))
+
+
+def lines(exported: Exported, episodes: int) -> tuple[str, ...]:
+    """The bundle in a few lines."""
+    result = exported.result
+    return (
+        f"bundle   {result.bundle}",
+        f"parity   largest difference {result.parity_max_abs:.2e} over {result.trace_steps} steps",
+        f"success  policy {exported.closed_loop_policy:.2f}, file {exported.closed_loop_file:.2f} "
+        f"over {episodes} episodes",
     )
-    result = {
-        "task": controller.manifest.task, "run": config.run, "bundle": exported.bundle,
-        "parity_max_abs": exported.parity_max_abs, "trace_steps": exported.trace_steps,
-        "closed_loop_success": {"policy": policy, "file": file},
-    }  # fmt: skip
-    return Outcome(True, result, lines)

@@ -1,0 +1,164 @@
+"""The composition root: names and typed configurations in, working parts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from embodied.errors import JobFailed, UserError
+from embodied.protocols import Controller, Describer, Planner
+from embodied.types import Frame, SceneState
+
+from .catalogue import scene_names, task_names
+
+if TYPE_CHECKING:
+    from robots.base import CheckedSceneEnv
+
+Base = tuple[float, float, float, float]
+"""A robot's base by hand: x, y, z (m, world) and yaw (degrees)."""
+
+
+class Scene(Protocol):
+    """Anything that can be read and looked at, and is closed after use."""
+
+    def scene_state(self) -> SceneState: ...
+    def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame: ...
+    def close(self) -> None: ...
+
+
+class Opened:
+    """A scene as a context manager that closes it."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def __enter__(self) -> Scene:
+        return self._scene
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._scene.close()
+
+
+def parse_base(text: str) -> Base | None:
+    """`x,y,z,yaw_deg` to numbers; empty means that the placement rule decides.
+
+    Raises:
+        UserError: Not four numbers.
+    """
+    if not text.strip():
+        return None
+    try:
+        x, y, z, yaw = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"base={text}: expected four numbers x,y,z,yaw_deg (m, m, m, degrees)") from None
+    return x, y, z, yaw
+
+
+def is_task(scene: str) -> bool:
+    """Whether `scene=` names a task rather than a scene."""
+    return scene not in scene_names() and (scene in task_names() or scene.startswith("gym:"))
+
+
+def open_scene(scene: str, base: Base | None = None) -> Scene:
+    """A scene to look at, without a robot of ours: a shipped one, an MJCF file, or a task as its seed 0 begins.
+
+    Raises:
+        UserError: There is no such scene, or the task has none to look at.
+    """
+    if is_task(scene):
+        return open_task(scene)
+    from robots.still import StillScene
+
+    return StillScene(scene, base)
+
+
+def open_task(task: str) -> CheckedSceneEnv:
+    """A task's environment at the start of its seed-0 episode, scene readable."""
+    from robots.base import CheckedSceneEnv
+    from robots.registry import make_env
+
+    env = make_env(task)
+    if not isinstance(env, CheckedSceneEnv):
+        env.close()
+        raise UserError(f"{task} has no scene that can be described; give a scene or a task of `embodied list`")
+    env.reset(0)
+    return env
+
+
+def choose_robot(scene: str, robot: str) -> str:
+    """The robot that acts in a scene: what was asked for, or by the scene's looks.
+
+    Raises:
+        JobFailed: `unreachable`: nothing here says which robot fits, or it is one that cannot act yet.
+    """
+    from robots.still import StillScene
+
+    if robot == "auto":
+        still = StillScene(scene)
+        robot = still.fitting_robot()
+        still.close()
+    if robot == "fetch":
+        return robot
+    detail = {
+        "point": "the point robot cannot drive in scenes yet: only arms on table scenes are carried out",
+        "none": "the scene has neither objects on a raised surface nor a site 'start': no robot fits it",
+    }
+    raise JobFailed("unreachable", detail[robot])
+
+
+def open_world(scene: str, robot: str, base: Base | None, out_dir: Path | None) -> CheckedSceneEnv:
+    """A scene with a robot in it, ready to act (reset with seed 0).
+
+    Raises:
+        UserError: The scene cannot be used.
+        JobFailed: No robot can act in it.
+    """
+    from robots.base import checked
+    from robots.tabletop import TabletopEnv
+
+    if is_task(scene):
+        raise UserError(
+            f"scene={scene} is a task; plans are carried out in scenes: {', '.join(scene_names())} or a path"
+        )
+    choose_robot(scene, robot)
+    env = checked(TabletopEnv(scene, base=base, out_dir=out_dir))
+    env.reset(0)
+    return env
+
+
+def make_describer(name: str, read: Callable[[], SceneState]) -> Describer:
+    """A describer by name."""
+    from vlm_describer.oracle import OracleDescriber
+
+    return {"oracle": OracleDescriber}[name](read)
+
+
+def make_planner(name: str) -> Planner:
+    """A planner by name."""
+    from embodied.planning.rules import RulesPlanner
+
+    return {"rules": RulesPlanner}[name]()
+
+
+def controllers_for(skills: Sequence[str], robot: str, run: str) -> dict[str, Controller]:
+    """A controller for each skill: from `run`, else from the zoo those that offer the skill on this robot.
+
+    Skills that nothing offers are left out; the executor says so before anything moves.
+    """
+    from embodied.learning.controller import load_zoo, open_controller, zoo_names
+
+    offers = [open_controller(run)] if run else [load_zoo(name) for name in zoo_names()]
+    found: dict[str, Controller] = {}
+    for controller in offers:
+        if controller.manifest.robot == robot:
+            found |= {skill: controller for skill in controller.manifest.skills if skill not in found}
+    return {skill: controller for skill, controller in found.items() if skill in skills}
+
+
+def one_thread() -> None:
+    """One torch thread: faster than two for networks this small, and the same numbers every time."""
+    import torch
+
+    torch.set_num_threads(1)

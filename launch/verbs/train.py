@@ -1,0 +1,68 @@
+"""`embodied train`: a controller from nothing."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+
+from embodied.learning.her import ReplayConfig
+from embodied.learning.sac import SacConfig
+from embodied.run.metrics import LOGGERS
+from embodied.run.train import TrainConfig
+
+from ..keys import key, nested
+from ..outcome import Outcome, RunFolder
+
+OWN = ("total_steps", "seed", "workers")
+"""Fields of the loop that the verb has keys of its own for."""
+
+
+@dataclass(frozen=True)
+class KEYS:
+    """Keys of `embodied train`."""
+
+    task: str = key("a task of `embodied list`, or gym:<id> for any Gymnasium environment with goals")
+    seed: int = key("root of every random number", 0, minimum=0)
+    total_steps: int | None = key("environment steps; default: the preset's", None, minimum=1, unit="steps")
+    preset: str = key(
+        "fast: least computing time; frugal: fewer environment steps, more updates; debug: seconds, to try things out",
+        "fast", choices=("fast", "frugal", "debug"),
+    )  # fmt: skip
+    run_dir: str = key("run folder; default runs/train/<time>-<task>", "", literal=True)
+    resume: str = key("auto: go on from the newest good checkpoint of run_dir", "no", choices=("no", "auto"))
+    init_from: str = key("run folder or zoo:<name> whose networks to begin with", "", literal=True)
+    advisor: str = key("who advises while training", "none", choices=("none",))
+    workers: int = key("environments stepped in turn", 1, minimum=1)
+    logger: str = key("where metrics go beside metrics.jsonl", "jsonl", choices=LOGGERS)
+    loop: TrainConfig = nested(TrainConfig, OWN)
+    sac: SacConfig = nested(SacConfig)
+    replay: ReplayConfig = nested(ReplayConfig)
+
+
+def loop_config(config: KEYS) -> TrainConfig:
+    """The loop's configuration with the verb's own keys in it."""
+    total = config.total_steps or config.loop.total_steps
+    return replace(config.loop, total_steps=total, seed=config.seed, workers=config.workers)
+
+
+def run(config: KEYS, folder: RunFolder) -> Outcome:
+    """Trains, and leaves checkpoints, metrics and the controller in the run folder."""
+    from .. import api
+
+    loop = loop_config(config)
+    trained = api.train(
+        config.task, folder.unmade, loop, config.sac, config.replay, resume=config.resume == "auto",
+        init_from=config.init_from or None, logger=config.logger,
+        command=shlex.join(["embodied", "train", *folder.words]),
+        on_ready=lambda: folder.write_config(replace(config, loop=loop)),
+    )  # fmt: skip
+    final = trained.final
+    reached = next((row for row in trained.to_dict()["steps_to"].items() if row[0] == "0.9"), ("0.9", None))[1]
+    lines = (
+        f"{config.task}: success {final.success_rate:.3f} over {final.episodes} episodes "
+        f"(95 %: {final.ci95[0]:.3f} to {final.ci95[1]:.3f})",
+        f"{trained.env_steps:,} environment steps, {trained.updates:,} updates, {trained.cpu_train_s:.0f} CPU-seconds; "
+        f"0.9 {'not reached' if reached is None else f'after {reached:,} steps'}",
+        f"controller: {folder.path / 'controller'}",
+    )
+    return Outcome(True, trained.to_dict(), lines)

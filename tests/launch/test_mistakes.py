@@ -1,0 +1,97 @@
+"""A user's mistake gets one line that says what to do, exit code 2, nothing on stdout and no traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MJCF_BROKEN = "<mujoco><worldbody><body></mujoco>"
+
+# (words, what the line must mention)
+MISTAKES: list[tuple[list[str], str]] = [
+    ([], "verb"),
+    (["trian"], "train"),
+    (["bench"], "unknown verb"),
+    (["train"], "task="),
+    (["train", "task="], "task="),
+    (["train", "task=fetch_raech"], "fetch_reach"),
+    (["train", "task=gym:NoSuchEnv-v0"], "NoSuchEnv"),
+    (["train", "task=gym:CartPole-v1"], "goal"),
+    (["train", "task=fetch_reach", "total_steps=-5"], "total_steps"),
+    (["train", "task=fetch_reach", "total_steps=0"], "total_steps"),
+    (["train", "task=fetch_reach", "total_steps=many"], "total_steps"),
+    (["train", "task=fetch_reach", "total_steps=1e3"], "total_steps"),
+    (["train", "task=fetch_reach", "seed=1,2"], "seed"),
+    (["train", "task=fetch_reach", "preset=turbo"], "frugal"),
+    (["train", "task=fetch_reach", "advisor=oracle"], "advisor"),
+    (["train", "task=fetch_reach", "logger=wandb"], "tensorboard"),
+    (["train", "task=fetch_reach", "resume=maybe"], "auto"),
+    (["train", "task=fetch_reach", "workers=0"], "workers"),
+    (["train", "task=fetch_reach", "init_from=nowhere"], "nowhere"),
+    (["train", "task=fetch_reach", "stepz=5"], "stepz"),
+    (["train", "task=fetch_reach", "sac.gamma=2"], "gamma"),
+    (["train", "task=fetch_reach", "sac.gamma={"], "sac.gamma"),
+    (["train", "task=fetch_reach", "seed=1", "seed=2"], "twice"),
+    (["train", "fetch_reach"], "key=value"),
+    (["evaluate"], "run="),
+    (["evaluate", "run=nowhere"], "nowhere"),
+    (["evaluate", "run=zoo:nothing"], "fetch_reach"),
+    (["evaluate", "run=zoo:fetch_reach", "episodes=0"], "episodes"),
+    (["evaluate", "run=zoo:fetch_reach", "episodes=nan"], "episodes"),
+    (["evaluate", "run=zoo:fetch_reach", "task=point_umaze"], "term"),
+    (["evaluate", "run=zoo:fetch_reach", "episodes=1", "video=film.txt"], ".mp4"),
+    (["describe"], "scene="),
+    (["describe", "scene=kitchen_sink"], "tabletop_blocks"),
+    (["describe", "scene=broken.xml"], "broken.xml"),
+    (["describe", "scene=empty.xml"], "empty.xml"),
+    (["describe", "scene=folder.xml"], "folder.xml"),
+    (["describe", "scene=tabletop_blocks", "camera=side"], "front"),
+    (["describe", "scene=tabletop_blocks", "describer=clip"], "oracle"),
+    (["plan", "scene=tabletop_blocks"], "instruction="),
+    (["plan", "scene=tabletop_blocks", "instruction="], "instruction="),
+    (["plan", "instruction=touch the red block"], "scene="),
+    (["plan", "scene=broken.xml", "instruction=touch the red block"], "broken.xml"),
+    (["plan", "scene=tabletop_blocks", "instruction=touch the red block", "planner=gpt"], "rules"),
+    (["plan", "scene=tabletop_blocks", "instruction=touch the red block", "robot=spot"], "fetch"),
+    (["plan", "scene=tabletop_blocks", "instruction=touch the red block", "base=1,2"], "base"),
+    (["plan", "scene=tabletop_blocks", "instruction=touch the red block", "execute=perhaps"], "execute"),
+    (["plan", "scene=tabletop_blocks", "plan=nowhere.json"], "nowhere.json"),
+    (["plan", "scene=tabletop_blocks", "plan=broken.xml"], "broken.xml"),
+    (["plan", "scene=tabletop_blocks", "plan=dance.json"], "dance"),
+    (["plan", "scene=tabletop_blocks", "instruction=touch the red block", "run=nowhere", "execute=true"], "nowhere"),
+    (["export"], "run="),
+    (["export", "run=nowhere"], "nowhere"),
+    (["export", "run=zoo:fetch_reach", "trace_steps=10"], "trace_steps"),
+    (["deploy"], "bundle="),
+    (["deploy", "bundle=nowhere"], "nowhere"),
+    (["deploy", "bundle=folder.xml"], "folder.xml"),
+    (["deploy", "bundle=broken.xml"], "broken.xml"),
+    (["deploy", "bundle=folder.xml", "driver=ros"], "trace"),
+    (["deploy", "bundle=folder.xml", "seconds=-1"], "seconds"),
+    (["list", "what=tasks"], "what"),
+    (["doctor", "--fix"], "key=value"),
+    (["demo", "steps=5"], "steps"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "broken.xml").write_text(MJCF_BROKEN)
+    (tmp_path / "empty.xml").write_text("")
+    (tmp_path / "folder.xml").mkdir()
+    (tmp_path / "dance.json").write_text('[{"skill": "dance", "args": ["red_block"]}]')
+    return tmp_path
+
+
+@pytest.mark.parametrize(("words", "mention"), MISTAKES, ids=[" ".join(words) or "nothing" for words, _ in MISTAKES])
+def test_one_line(cli: Callable[..., Any], folder: Path, words: list[str], mention: str) -> None:
+    before = sorted(folder.iterdir())
+    ended = cli(*words)
+    assert ended.code == 2, ended
+    assert ended.out == ""
+    assert len(ended.err.strip().splitlines()) == 1, ended.err
+    assert mention in ended.err
+    assert sorted(folder.iterdir()) == before, "a refused command leaves nothing behind"
