@@ -155,17 +155,14 @@ class ForeignEnv:
         Raises:
             UserError: The environment makes no pictures.
         """
-        import mujoco
-
-        base = self._env.unwrapped
-        model, data = getattr(base, "model", None), getattr(base, "data", None)
-        if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData):
+        scene = _scene_of(self._env)
+        if scene is not None:
             from robots.rendering import SceneRenderer
 
             if self._renderer is None:
-                self._renderer = SceneRenderer(model), Snapshot(model)
+                self._renderer = SceneRenderer(scene[0]), Snapshot(scene[0])
             renderer, snapshot = self._renderer
-            return renderer.render(snapshot.of(data), camera, width, height, depth)
+            return renderer.render(snapshot.of(scene[1]), camera, width, height, depth)
         picture = self._env.render() if self._env.render_mode == "rgb_array" else None
         if picture is None or camera is not None or depth:
             raise UserError(f"{self.spec.task} is no MuJoCo scene: it offers no cameras, depth or pictures of its own")
@@ -261,13 +258,22 @@ def _make(task: str, env_id: str) -> tuple[Any, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            env = gymnasium.make(env_id, disable_env_checker=True, render_mode="rgb_array")
-        except Exception as first:  # constructors are foreign code
-            try:
-                env = gymnasium.make(env_id, disable_env_checker=True)
-            except Exception:
-                raise UserError(f"{task} cannot be made: {_squeeze(first)}") from None
+            env = gymnasium.make(env_id, disable_env_checker=True)
+            if _scene_of(env) is None and "rgb_array" in env.metadata.get("render_modes", ()):
+                env.close()
+                env = gymnasium.make(env_id, disable_env_checker=True, render_mode="rgb_array")
+        except Exception as error:  # constructors are foreign code
+            raise UserError(f"{task} cannot be made: {_squeeze(error)}") from None
     return env, [f"{task}: {_plain(str(warning.message))}" for warning in caught]
+
+
+def _scene_of(env: Any) -> tuple[Any, Any] | None:
+    """The MuJoCo model and data of an environment that is one."""
+    import mujoco
+
+    base = env.unwrapped
+    model, data = getattr(base, "model", None), getattr(base, "data", None)
+    return (model, data) if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData) else None
 
 
 def _check_spaces(task: str, env: Any) -> Any:
