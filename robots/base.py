@@ -157,7 +157,9 @@ class CheckedEnv:
         return self._env.goal
 
     def reset(self, seed: int) -> Observation:
-        """A new episode; the same seed gives the same episode."""
+        """A new episode; the same seed, 0 or more, gives the same episode."""
+        if seed < 0:
+            raise UserError(f"{self.spec.task}: a seed must be 0 or more, got {seed}")
         observation = self._env.reset(seed)
         check_observation(observation, self.spec)
         check_goal(self._env.goal, self.spec)

@@ -235,9 +235,18 @@ def test_wrong_actions_and_goals_are_refused(env: CheckedEnv) -> None:
 def test_step_before_reset_is_refused() -> None:
     for task in TASKS:
         fresh = make_env(task)
-        assert not fresh.goal.mask.any() or task == "tabletop"
+        assert not fresh.goal.mask.any()
         with pytest.raises(SpaceError, match="call reset"):
             fresh.step(np.zeros(fresh.spec.action_width, dtype=np.float32))
+        fresh.close()
+
+
+def test_negative_seed_is_refused_and_closing_twice_is_fine() -> None:
+    for task in TASKS:
+        fresh = make_env(task)
+        with pytest.raises(UserError, match="seed must be 0 or more, got -1"):
+            fresh.reset(-1)
+        fresh.close()
         fresh.close()
 
 
