@@ -40,12 +40,14 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{error}: choose another path", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; the robot was let go", file=sys.stderr)
+        print("interrupted before the run began", file=sys.stderr)
         return 130
     for line in summary(report):
         print(line)
     for line in (*report.notes, *_complaints(report)):
         print(line, file=sys.stderr)
+    if report.interrupted:
+        return 130
     return 0 if report.ok else 3
 
 

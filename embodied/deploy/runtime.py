@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,9 @@ class DeployReport:
     wall_s: float
     cpu_s: float
     failure: str | None = None
-    """One line where the driver was lost."""
+    """One line where the driver was lost or the run interrupted."""
+    interrupted: bool = False
+    """Stopped from outside (Ctrl-C): the hold action was sent last."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the driver adds: `trace` for a replayed trace."""
 
@@ -93,6 +96,7 @@ class DeployReport:
             "wall_s": self.wall_s,
             "cpu_s": self.cpu_s,
             "failure": self.failure,
+            "interrupted": self.interrupted,
             **self.details,
         }
 
@@ -168,6 +172,7 @@ def run(
         wall_s=time.monotonic() - start,
         cpu_s=_cpu_s() - start_cpu,
         failure=failure,
+        interrupted=loop.interrupted,
         details=details,
     )
 
@@ -188,13 +193,14 @@ class _Loop:
         )
         self.max_steps = None if seconds is None else round(seconds * manifest.control_hz)
         self.max_episodes = episodes
+        self.interrupted = False
         self.outcomes: list[bool] = []
         self.written: list[float] = []
         """NaN between episodes: a reset is no control period."""
         self.computed: list[float] = []
 
     def run(self) -> str | None:
-        """The loop; one line where the driver was lost."""
+        """The loop; one line where it ended before its time."""
         try:
             while not self._finished():
                 reading = self.driver.read()
@@ -213,6 +219,11 @@ class _Loop:
         except DriverLost as error:
             self.filter.hold("driver_lost", str(error))
             return str(error)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            with suppress(DriverLost):
+                self.driver.write(self.filter.hold("interrupted", "stopped from outside").action)
+            return "interrupted; the robot was told to hold"
         return None
 
     def _finished(self) -> bool:

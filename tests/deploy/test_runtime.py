@@ -28,7 +28,7 @@ class ListedDriver:
 
     def read(self) -> Reading | None:
         item = self.items.pop(0) if self.items else None
-        if isinstance(item, Exception):
+        if isinstance(item, BaseException):
             raise item
         return item
 
@@ -115,6 +115,15 @@ def test_a_lost_driver_ends_in_one_line(reach_bundle: Path, reading: Callable[..
     assert report.failure == "the robot is gone"
     assert (report.held, report.interventions["driver_lost"], driver.closed) == (1, 1, 1)
     assert not replace(report, loaded_modules=()).ok
+
+
+def test_an_interrupt_holds_and_still_reports(reach_bundle: Path, reading: Callable[..., Reading]) -> None:
+    driver = ListedDriver([reading(), KeyboardInterrupt()])
+    report = run(reach_bundle, driver)
+    assert report.interrupted
+    assert report.failure == "interrupted; the robot was told to hold"
+    assert driver.sent[-1].tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert (report.held, report.interventions["interrupted"], driver.closed) == (1, 1, 1)
 
 
 def test_the_driver_is_closed_whatever_happens(

@@ -38,6 +38,22 @@ sys.exit(server.main(["--task", "fetch_reach"]))
 """
 
 
+CLAIMING_SERVER = """
+import dataclasses, sys
+import robots.sim_server as server
+from robots.registry import make_env
+env = make_env("fetch_reach")
+env.spec = dataclasses.replace(env.spec, success_rule="{rule}")
+step, count = env.step, [0]
+def claiming(action):
+    count[0] += 1
+    return dataclasses.replace(step(action), success=count[0] == 3, truncated=count[0] == 5)
+env.step = claiming
+server._make_env = lambda task: env
+sys.exit(server.main(["--task", "fetch_reach"]))
+"""
+
+
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -110,6 +126,48 @@ def test_a_simulator_that_dies_in_an_episode(reach_bundle: Path, illness: str, w
     assert (report.episodes, report.held, report.interventions["driver_lost"]) == (1, 1, 1)
     assert not report.ok
     assert not alive(driver._process.pid)
+
+
+@pytest.mark.parametrize(("rule", "success"), [("last", False), ("any", True)])
+def test_success_is_judged_by_the_tasks_rule(reach_bundle: Path, rule: str, success: bool) -> None:
+    policy = load_bundle(reach_bundle).manifest.policy
+    driver = SimDriver(policy, command=(sys.executable, "-c", CLAIMING_SERVER.format(rule=rule)))
+    try:
+        outcomes = []
+        for _ in range(5):
+            outcomes.append(driver.read().success)
+            driver.write(np.zeros(4, np.float32))
+        assert outcomes == [None] * 5
+        assert driver.read().success is success
+    finally:
+        driver.close()
+
+
+def test_the_simulator_ends_when_its_client_is_killed(reach_bundle: Path) -> None:
+    code = (
+        "import sys, time; from embodied.deploy.drivers.sim import SimDriver;"
+        "from embodied.deploy.policy import load_bundle;"
+        "driver = SimDriver(load_bundle(sys.argv[1]).manifest.policy);"
+        "print(driver._process.pid, flush=True); time.sleep(60)"
+    )
+    client = subprocess.Popen([sys.executable, "-c", code, str(reach_bundle)], stdout=subprocess.PIPE, text=True)
+    server = int(client.stdout.readline())
+    assert running(server)
+    client.kill()
+    client.wait()
+    client.stdout.close()
+    deadline = time.monotonic() + 20.0
+    while running(server) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(server)
+
+
+def running(pid: int) -> bool:
+    """Neither gone nor waiting to be reaped by a parent that this test does not have."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_start_up_failures_are_one_line(reach_bundle: Path) -> None:
