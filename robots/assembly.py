@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import warnings
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,8 +77,11 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
             spec.delete(key)
         _copy_assets(spec, path.parent, target)
         _copy_assets(arm, Path(arm.modelfiledir), target)
-        spec.attach(arm, frame=spec.worldbody.add_frame(), prefix="")
-        model, text = _write(spec, target)
+        with warnings.catch_warnings():
+            # That the arm was made for another timestep is judged where it is controlled.
+            warnings.filterwarnings("ignore", message="Attach conflict")
+            spec.attach(arm, frame=spec.worldbody.add_frame(), prefix="")
+            model, text = _write(spec, target)
     except UserError:
         raise
     except OSError as error:
@@ -127,12 +131,12 @@ def fetch_spec(prefix: str = DEFAULT_PREFIX) -> mujoco.MjSpec:
         mesh.file = str((source.parent / arm.meshdir / mesh.file).resolve())
     for weld in arm.equalities:
         weld.data = [0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1]
+    if prefix != DEFAULT_PREFIX:
+        arm.compile()
+        arm = mujoco.MjSpec.from_string(arm.to_xml().replace(DEFAULT_PREFIX, prefix))
     # The writer gives the nested default class this name; an empty one would not be read back.
-    arm.default.name = f"{DEFAULT_PREFIX}main"
-    if prefix == DEFAULT_PREFIX:
-        return arm
-    arm.compile()
-    return mujoco.MjSpec.from_string(arm.to_xml().replace(DEFAULT_PREFIX, prefix))
+    arm.default.name = f"{prefix}main"
+    return arm
 
 
 def _installed_assets() -> Path:

@@ -16,7 +16,7 @@ from robots.assembly import ArmScene, build_arm_scene
 from robots.base import FETCH, RobotModel
 from robots.placement import substeps
 
-__all__ = ["CONTROL_PERIOD_S", "ArmScene", "FetchArm", "build_arm_scene", "mat2euler"]
+__all__ = ["CONTROL_PERIOD_S", "ArmScene", "FetchArm", "build_arm_scene", "check_stable", "mat2euler"]
 
 Array = NDArray[np.float64]
 
@@ -140,8 +140,9 @@ class FetchArm:
             mujoco.mj_forward(self.model, data)
         finally:
             self.model.opt.disableflags = flags
+        check_stable(data)
         missed = np.linalg.norm(data.site_xpos[self._grip] - target - data.xpos[self._base] + base)
-        if not np.isfinite(data.qpos).all() or not missed < HOME_TOLERANCE_M or data.time == 0.0:
+        if not missed < HOME_TOLERANCE_M:
             raise SceneError(
                 "the arm does not reach its home pose under this scene's <option>; use the Euler integrator, "
                 "a timestep of 0.002 and gravity along -z"
@@ -156,6 +157,16 @@ class FetchArm:
 
     def _to_base_quat(self, quaternion: Array) -> Array:
         return _multiplied(self.frame.quaternion * np.array([1.0, -1.0, -1.0, -1.0]), quaternion)
+
+
+def check_stable(data: mujoco.MjData) -> None:
+    """Raises `SceneError` where MuJoCo had to give up a simulation (and, silently, started it again)."""
+    bad = (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)
+    if any(data.warning[int(kind)].number for kind in bad) or not np.isfinite(data.qpos).all():
+        raise SceneError(
+            "the simulation of the scene with its arm became unstable; use the Euler integrator and a timestep of "
+            "0.002, and look for overlapping bodies, tiny masses and violent actuators"
+        )
 
 
 def _multiplied(left: Array, right: Array) -> Array:

@@ -60,7 +60,7 @@ def resolve_scene(text: str | Path) -> Path:
 
 
 def load_scene(scene: str | Path) -> mujoco.MjSpec:
-    """The editable specification of a scene, which is known to compile; static bodies keep their names.
+    """The editable specification of a scene, which is known to compile; nothing in it is fused or discarded.
 
     Raises:
         SceneError: The scene is unknown, is not MJCF, or MuJoCo refuses it; the message is one line.
@@ -70,8 +70,8 @@ def load_scene(scene: str | Path) -> mujoco.MjSpec:
     silence_log_file()
     try:
         spec = mujoco.MjSpec.from_file(str(path))
-        # Fused bodies lose their names, and with them what a scene calls its furniture.
-        spec.compiler.fusestatic = False
+        # Fusing would lose the names of furniture, and discarding the colours of things.
+        spec.compiler.fusestatic = spec.compiler.discardvisual = False
         model = spec.compile()
     except Exception as error:  # MuJoCo raises ValueError, FatalError and more for a scene's mistakes
         raise SceneError(f"scene '{path}' does not load: {squeeze(error)}") from None

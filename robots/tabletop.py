@@ -8,12 +8,11 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from embodied.errors import SceneError
 from embodied.spec import EnvSpec, Layout, width_of
 from embodied.types import FloatArray, Frame, Goal, Observation, SceneState, Step
 from robots.assembly import build_arm_scene
 from robots.base import FETCH_ACTIONS, FETCH_STATE_TERMS, OBJECT_TERMS, POSITION_GOAL, clip_action, no_goal
-from robots.fetch_arm import FetchArm
+from robots.fetch_arm import FetchArm, check_stable
 from robots.placement import Base, Placement, place_arm
 from robots.rendering import SceneRenderer
 from robots.rewards import NegativeSparseReward
@@ -71,7 +70,7 @@ class TabletopEnv:
         del seed
         mujoco.mj_resetData(self.model, self.data)
         self.arm.home(self.data)
-        self._check_stable()
+        check_stable(self.data)
         self._steps = 0
         observation = self._observation()
         self.set_goal(Goal(GRIPPER, observation.achieved[0], np.ones(3, dtype=bool)))
@@ -85,7 +84,7 @@ class TabletopEnv:
         """
         executed = clip_action(action, self.spec)
         self.arm.step(self.data, executed)
-        self._check_stable()
+        check_stable(self.data)
         self._steps += 1
         observation, goal = self._observation(), self._goal
         outcome = self.reward(observation.achieved[[self._goal_row]], goal.value[None], goal.mask[None])
@@ -129,15 +128,6 @@ class TabletopEnv:
         achieved = np.vstack([state[:3], entities[1:, :3]])
         cast = [array.astype(np.float32) for array in (state, entities, achieved)]
         return Observation(*cast, layout=self.spec.layout)
-
-    def _check_stable(self) -> None:
-        bad = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC")
-        unstable = any(self.data.warning[int(getattr(mujoco.mjtWarning, name))].number for name in bad)
-        if unstable or not np.isfinite(self.data.qpos).all():
-            raise SceneError(
-                f"the simulation of '{self.scene_path}' became unstable; "
-                "check for overlapping bodies, tiny masses and a timestep that is too long"
-            )
 
 
 def _placed(path: Path, base: Base | None) -> Placement:

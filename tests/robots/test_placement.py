@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -24,6 +23,9 @@ from robots.placement import (
 from robots.scene import scene_model
 
 BLOCK = "<body name='block' pos='{x} {y} {z}'><freejoint/><geom type='box' size='.02 .02 .02'/></body>"
+
+FLOOR = "<geom name='floor' type='plane' size='2 2 .1'/>"
+LEANING = "<body name='t' pos='0 0 .4' euler='30 0 0'><geom type='box' size='.3 .4 .1'/></body>"
 
 
 def loaded(xml: str) -> tuple[mujoco.MjModel, mujoco.MjData]:
@@ -137,12 +139,12 @@ def test_a_tray_is_not_the_surface_but_a_table_with_a_site_is() -> None:
 @pytest.mark.parametrize(
     ("xml", "words"),
     [
-        ("<geom name='floor' type='plane' size='2 2 .1'/><body name='t' pos='0 0 .4'><geom type='box' size='.2 .3 .4'/></body>", "no free bodies"),
+        (FLOOR + "<body name='t' pos='0 0 .4'><geom type='box' size='.2 .3 .4'/></body>", "no free bodies"),
         (BLOCK.format(x=0, y=0, z=1), "no static box or plane under"),
-        ("<geom name='floor' type='plane' size='2 2 .1'/>" + BLOCK.format(x=0, y=0, z=0.02), "plane 'floor'"),
-        ("<body name='t' pos='0 0 .4' euler='30 0 0'><geom type='box' size='.3 .4 .1'/></body>" + BLOCK.format(x=0, y=0, z=1), "no static box"),
+        (FLOOR + BLOCK.format(x=0, y=0, z=0.02), "plane 'floor'"),
+        (LEANING + BLOCK.format(x=0, y=0, z=1), "no static box"),
     ],
-)  # fmt: skip
+)
 def test_where_there_is_nothing_to_stand_before(xml: str, words: str) -> None:
     with pytest.raises(JobFailed, match=words) as caught:
         place_arm(*loaded(xml))
@@ -268,11 +270,7 @@ def touching_furniture(model: mujoco.MjModel, placed: Placement) -> bool:
     return any(furniture in pair for pair in data.contact.geom.tolist())
 
 
-def test_the_base_stands_outside_a_scene_file_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "far.xml"
-    path.write_text(f"<mujoco><worldbody>{table('.25 .4 .4', pos='123.456 -78.9 .4', euler='0 0 10', block=BLOCK.format(x=123.456, y=-78.9, z=0.9))}</worldbody></mujoco>")  # fmt: skip
-    model = scene_model(path)
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    placed = place_arm(model, data)
+def test_a_scene_far_from_the_origin() -> None:
+    block = BLOCK.format(x=123.456, y=-78.9, z=0.9)
+    placed = place_arm(*loaded(table(".25 .4 .4", pos="123.456 -78.9 .4", euler="0 0 10", block=block)))
     np.testing.assert_allclose(placed.frame.to_base(np.array([123.456, -78.9, 0.8])), (1.3, 0.75, 0.4), atol=1e-9)

@@ -37,9 +37,10 @@ BROKEN: dict[str, bytes] = {
     "missing_include": b"<mujoco><include file='nowhere.xml'/></mujoco>",
     "unknown_material": b"<mujoco><worldbody><geom size='.1' material='nope'/></worldbody></mujoco>",
     "not_finite": b"<mujoco><worldbody><body pos='nan 0 0'><freejoint/><geom size='.1'/></body></worldbody></mujoco>",
-    "many_lines": b"<mujoco>\n<worldbody>\n<body>\n<geom size='1 2\n3' type='boxx\nball'/>\n</body></worldbody></mujoco>",
-    "huge_texture": b"<mujoco><asset><texture name='t' type='2d' builtin='flat' width='2000000000' height='2000000000'/>"
-    b"</asset></mujoco>",
+    "many_lines": b"<mujoco>\n<worldbody>\n<body>\n<geom size='1 2\n3' type='boxx\nball'/>\n</body>"
+    b"</worldbody></mujoco>",
+    "huge_texture": b"<mujoco><asset><texture name='t' type='2d' builtin='flat' width='2000000000' "
+    b"height='2000000000'/></asset></mujoco>",
     "deep": b"<mujoco><worldbody>" + b"<body>" * 20_000 + b"</body>" * 20_000 + b"</worldbody></mujoco>",
 }
 
@@ -68,7 +69,9 @@ def test_folders_devices_and_missing_files_are_refused(tmp_path: Path) -> None:
             load_scene(path)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "tabletop_block", "x" * 5000, "a\0b", "../nowhere.xml", "{}", "$(touch x)"])
+@pytest.mark.parametrize(
+    "text", ["", "   ", "tabletop_block", "x" * 5000, "a\0b", "../nowhere.xml", "{}", "$(touch x)"]
+)
 def test_an_unknown_scene_names_the_shipped_ones(text: str) -> None:
     with pytest.raises(SceneError) as caught:
         resolve_scene(text)
@@ -118,7 +121,8 @@ def test_a_truncated_mesh_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "m.stl").write_bytes(b"\0" * 80 + struct.pack("<I", 1000) + b"\0" * 10)
     path = tmp_path / "s.xml"
     path.write_text(
-        "<mujoco><asset><mesh name='m' file='m.stl'/></asset><worldbody><geom type='mesh' mesh='m'/></worldbody></mujoco>"
+        "<mujoco><asset><mesh name='m' file='m.stl'/></asset>"
+        "<worldbody><geom type='mesh' mesh='m'/></worldbody></mujoco>"
     )
     with pytest.raises(SceneError) as caught:
         load_scene(path)

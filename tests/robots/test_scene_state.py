@@ -196,7 +196,8 @@ def test_the_box_spans_all_geoms_and_what_hangs_on_a_free_body() -> None:
 ROLES = """<worldbody>
   <geom name='floor' type='plane' size='2 2 .1'/>
   <site name='home' pos='1 1 0'/>
-  <body name='shelf' pos='0 0 .5'><geom type='box' size='.3 .3 .02'/><body pos='0 0 .3'><geom type='box' size='.3 .3 .02'/></body></body>
+  <body name='shelf' pos='0 0 .5'><geom type='box' size='.3 .3 .02'/>
+    <body pos='0 0 .3'><geom type='box' size='.3 .3 .02'/></body></body>
   <body name='slot'><site name='slot' type='box' size='.1 .1 .1'/></body>
   <body><geom type='box' size='.1 .1 .1' pos='5 5 .1'/></body>
   <body name='empty'/>
