@@ -19,7 +19,11 @@ from embodied.types import DescribedObject, Goal, Plan, PlanFailure, PlanStep, P
 
 Point = NDArray[np.float64]
 ELEMENT_SKILLS = frozenset({"open", "close", "turn"})
+NEAR_LIMIT_M = 0.095
+"""Farthest that `near` is asked for: within the 0.10 m that the fact means."""
 _UP = np.array([0.0, 0.0, 1.0])
+_WAYS = {"in_front_of": (-1, 0, 0), "left_of": (0, 1, 0), "right_of": (0, -1, 0), "behind": (1, 0, 0)}
+"""Directions in B."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,7 @@ class _Grounder:
             if skill == "go_to" or thing.role == "place":
                 return self._centre(thing)
             return self._top(thing) + self.context.hover_m * _UP
-        offset = self._beside(place.side, self._b(thing), thing.half_extents_m, (0.0, 0.0, 0.0), self._b(thing) - _UP)
+        offset = self._beside(place.side, thing.half_extents_m, (0.0, 0.0, 0.0))[0]
         return self.scene.base.to_world(self._b(thing) + offset) + (skill == "reach") * self.context.hover_m * _UP
 
     def _resting_place(self, step: PlanStep) -> Point | PlanFailure:
@@ -244,23 +248,28 @@ class _Grounder:
                     "impossible", f"there is no room left on the {label(reference)} for the {label(moved)}"
                 )
             return self.scene.base.to_world(spot)
-        offset = self._beside(relation[0], base, reference.half_extents_m, moved.half_extents_m, here)
-        if relation[0] == "near" and np.linalg.norm(offset) > 0.095:
-            return PlanFailure(
-                "impossible", f"the {label(moved)} and the {label(reference)} are too large to be within 0.10 m"
-            )
-        return self.scene.base.to_world(base + offset)
+        offsets = self._beside(relation[0], reference.half_extents_m, moved.half_extents_m)
+        if relation[0] == "near":
+            offsets = [offset for offset in offsets if np.linalg.norm(offset) <= NEAR_LIMIT_M]
+            offsets.sort(key=lambda offset: float(np.linalg.norm(base + offset - here)))
+        for offset in offsets:
+            if not self._taken(base + offset, moved):
+                return self.scene.base.to_world(base + offset)
+        what = f"{relation[0]} the {label(reference)}"
+        return PlanFailure("impossible", f"there is no free place {what} that the {label(moved)} fits in")
 
-    def _beside(self, side: str, base: Point, theirs: Sequence[float], mine: Sequence[float], here: Point) -> Point:
-        """Offset in B from a thing's centre to the centre of another set down beside it, bottoms level."""
-        gap = self.context.clearance_m
-        reach = np.array([theirs[0] + mine[0] + gap, theirs[1] + mine[1] + gap])
-        level = (mine[2] - theirs[2]) * _UP
-        ways = {"in_front_of": (-1, 0), "left_of": (0, 1), "right_of": (0, -1), "behind": (1, 0)}
-        offsets = {name: np.array([x * reach[0], y * reach[1], 0.0]) + level for name, (x, y) in ways.items()}
-        if side in offsets:
-            return offsets[side]
-        return min(offsets.values(), key=lambda offset: float(np.linalg.norm(base + offset - here)))
+    def _beside(self, side: str, theirs: Sequence[float], mine: Sequence[float]) -> list[Point]:
+        """Offsets in B from a thing's centre to that of another set down beside it, bottoms level, the best first.
+
+        `near` has one on each side; a named side has one after the other, away from the thing.
+        """
+        gap, level = self.context.clearance_m, (mine[2] - theirs[2]) * _UP
+        first = np.array([theirs[0] + mine[0] + gap, theirs[1] + mine[1] + gap, 0.0])
+        further = np.array([2 * mine[0] + gap, 2 * mine[1] + gap, 0.0])
+        ways = {name: np.array(way) for name, way in _WAYS.items()}
+        if side == "near":
+            return [way * first + level for way in ways.values()]
+        return [ways[side] * (first + k * further) + level for k in range(4)]
 
     def _free_spot(self, moved: DescribedObject, support: DescribedObject) -> Point | None:
         """Centre in B of a free spot on a thing, None where all are taken: its middle for one thing, else a grid."""
@@ -273,9 +282,14 @@ class _Grounder:
             offsets = [(x, y) for x, y in offsets if np.hypot(x, y) <= half[0]]
         for x, y in offsets:
             spot = self._b(support) + np.array([x, y, half[2] + mine[2]])
-            if not any(self._overlaps(spot, mine, other) for other in self.things.values() if other.id != moved.id):
+            if not self._taken(spot, moved):
                 return spot
         return None
+
+    def _taken(self, spot: Point, moved: DescribedObject) -> bool:
+        """Another object is where the moved one would have its centre at `spot`, in B."""
+        mine = np.asarray(moved.half_extents_m)
+        return any(self._overlaps(spot, mine, other) for other in self.things.values() if other.id != moved.id)
 
     def _overlaps(self, spot: Point, mine: Point, other: DescribedObject) -> bool:
         if other.role != "object":

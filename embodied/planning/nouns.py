@@ -16,6 +16,8 @@ from embodied.types import DescribedObject, SceneDescription
 Slot = Literal["moved", "touched", "target", "goal"]
 """What the phrase stands for: what is moved; touched, reached or turned; where something is put; where a robot goes."""
 SIDE_GAP_M = 0.02
+MAX_NESTING = 4
+"""Phrases within phrases: `the cube closest to the block closest to ...`."""
 SIZE_RATIO = 1.1
 """Volumes must differ by so much for one thing to be the small one."""
 
@@ -53,7 +55,8 @@ class Nouns:
         self.last: list[str] = []
         """What `it` and `them` mean."""
         self.last_target_noun: str | None = None
-        self._ids = {item.id: item.id for item in scene.objects}
+        self._depth = 0
+        self._ids = {item.id for item in scene.objects if item.id.lower() not in _GRAMMAR | _CONTENT}
         self._names: dict[str, set[str]] = {}
         for item in scene.objects:
             for word in {item.kind, *_split(item.id)}:
@@ -84,11 +87,15 @@ class Nouns:
             phrase.pronoun, phrase.words = True, c.word()
             c.i += 1
             return phrase
+        if self._depth >= MAX_NESTING:
+            c.not_understood()
+        self._depth += 1
         self._determiner(phrase)
         self._adjectives(phrase)
         self._head(phrase, start)
         phrase.words = " ".join(c.tokens[start : c.i])
         self._after(phrase)
+        self._depth -= 1
         return phrase
 
     def _determiner(self, phrase: NounPhrase) -> None:
@@ -148,7 +155,7 @@ class Nouns:
         """`the red` is a phrase; `the banana` names what is not there; `the shiny block` is not understood."""
         c, word = self.cursor, self.cursor.word()
         said = phrase.colours or phrase.side or phrase.size or phrase.other or phrase.quantity not in ("the", "a")
-        known = not word or word in PUNCTUATION or self._is_grammar(word)
+        known = not word or word in PUNCTUATION or word in _GRAMMAR
         if known and said:
             return
         if known or self._is_content(c.word(1)):
@@ -303,31 +310,31 @@ class Nouns:
             return word
         if word in lexicon.PLURALS:
             return lexicon.PLURALS[word]
-        return word if word in self._names and not self._is_grammar(word) else None
+        return word if word in self._names and word not in _GRAMMAR | _CONTENT else None
 
     def _ident(self, ahead: int) -> str | None:
         place = self.cursor.i + ahead
-        return self._ids.get(self.cursor.tokens[place]) if place < len(self.cursor.tokens) else None
+        token = self.cursor.tokens[place] if place < len(self.cursor.tokens) else ""
+        return token if token in self._ids else None
 
     def _is_content(self, word: str) -> bool:
         adjective = word in lexicon.COLOURS or word in lexicon.SIZES or word in lexicon.SIDES
         return adjective or word in lexicon.EVERYTHING or self._singular(word) is not None
 
-    @staticmethod
-    def _is_grammar(word: str) -> bool:
-        return word in _GRAMMAR
+
+def _words_of(*tables: Iterable[str]) -> frozenset[str]:
+    return frozenset(word for table in tables for phrase in table for word in phrase.split())
 
 
-def _grammar_words() -> frozenset[str]:
-    tables: Iterable[Iterable[str]] = (
-        lexicon.PREPOSITIONS, lexicon.SEPARATORS, lexicon.COPULAS, lexicon.TRAILERS, lexicon.EXCEPT, lexicon.THAT_IS,
-        ("last", "at the", "up", "closest to", "nearest to"),
-    )  # fmt: skip
-    words = frozenset(word for table in tables for phrase in table for word in phrase.split())
-    return words - lexicon.DEFINITE
-
-
-_GRAMMAR = _grammar_words()
+_GRAMMAR = _words_of(
+    lexicon.PREPOSITIONS, lexicon.SEPARATORS, lexicon.COPULAS, lexicon.TRAILERS, lexicon.EXCEPT, lexicon.THAT_IS,
+    lexicon.VERBS, lexicon.FILLERS, lexicon.FORBIDDING, lexicon.CLOSEST, ("last", "first", "up", "at", "of", "else"),
+) - lexicon.DEFINITE  # fmt: skip
+"""Words that end a noun phrase, and that no name in a scene can take the meaning of."""
+_CONTENT = _words_of(
+    lexicon.COLOURS, lexicon.KINDS, lexicon.PLURALS, lexicon.ANYTHING, lexicon.SIZES, lexicon.SIDES, lexicon.DEFINITE,
+    lexicon.INDEFINITE, lexicon.UNIVERSAL, lexicon.EVERYTHING, lexicon.PRONOUNS, lexicon.COUNTS, ("other",),
+)  # fmt: skip
 
 
 def _split(ident: str) -> set[str]:

@@ -115,7 +115,7 @@ def check_arity(step: PlanStep, what: str = "plan") -> None:
 
 
 def plan_to_json(plan: Plan) -> list[dict[str, Any]]:
-    """The plan's steps as JSON data, targets included; `parse_plan` reads it back."""
+    """The plan's steps as JSON data, targets included (null for `hold`); `parse_plan` reads it back."""
     return [_subgoal_to_json(subgoal) for subgoal in plan.subgoals]
 
 
@@ -128,7 +128,7 @@ def _subgoal_to_json(subgoal: Subgoal) -> dict[str, Any]:
     return {
         "skill": subgoal.skill,
         "args": list(subgoal.args),
-        "target_m": [float(v) for v in subgoal.target_m],
+        "target_m": [float(v) for v in subgoal.target_m] if subgoal.goal.mask.any() else None,
         "max_steps": subgoal.max_steps,
     }
 

@@ -154,14 +154,13 @@ class _Reader:
         if c.word() in ("last", "first"):
             self._reorder(items)
             return
-        if c.take(lexicon.COPULAS) or c.peek(lexicon.PREPOSITIONS):
+        if c.peek(lexicon.COPULAS) or (c.peek(lexicon.PREPOSITIONS) and not unary):
             if unary:
                 c.i = start
                 del self.nouns.mentioned[mentioned:]
-                self.family = "put"
                 items = self._things("moved")
-                c.take(lexicon.COPULAS)
-            self.family = self.family or "put"
+            c.take(lexicon.COPULAS)
+            self.family = "put" if unary else self.family or "put"
             self._put_all(items)
         elif unary:
             for item in items:
