@@ -172,4 +172,4 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= 200 else line[:200] + "..."
+    return line if len(line) <= 200 else f"{line[:80]} ... {line[-110:]}"
