@@ -113,7 +113,7 @@ def load_controller(folder: Path | str) -> TorchController:
     try:
         manifest = _manifest(index["policy"])
         module = PolicyModule(_shape(index["network"]))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise IntegrityError(f"{folder / INDEX} is damaged: {_first_line(error)}") from error
     weights = _tensors(read_tensors(folder, index, POLICY_FILE))
     try:

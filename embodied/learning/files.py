@@ -32,7 +32,7 @@ def write_folder(folder: Path, index_name: str, index: dict[str, Any], tensors: 
     fresh.mkdir()
     hashes = {}
     for name, arrays in tensors.items():
-        data = pack_tensors({key: np.ascontiguousarray(value) for key, value in arrays.items()})
+        data = pack_tensors({key: np.require(value, requirements="C") for key, value in arrays.items()})
         hashes[name] = hashlib.sha256(data).hexdigest()
         _write(fresh / name, data)
     _write(fresh / index_name, (json.dumps({**index, "files": hashes}, indent=2) + "\n").encode())

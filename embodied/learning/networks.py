@@ -108,6 +108,6 @@ class CriticEnsemble(nn.Module):
 
 
 def _uniform_fan_in(weight: Tensor, fan_in: int, generator: torch.Generator) -> None:
-    bound = math.sqrt(3.0 / fan_in)
+    bound = math.sqrt(6.0 / fan_in)
     with torch.no_grad():
         weight.uniform_(-bound, bound, generator=generator)

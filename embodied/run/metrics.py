@@ -133,7 +133,7 @@ def _rows_until(path: Path, step: int) -> list[str]:
 
 def _tensorboard(run_dir: Path) -> Any:
     try:
-        module = importlib.import_module("torch.utils.tensorboard")
+        module = importlib.import_module("tensorboard.summary")
     except ImportError as error:
         raise UserError("logger=tensorboard needs the package tensorboard: pip install tensorboard") from error
-    return module.SummaryWriter(str(run_dir / "tensorboard"))
+    return module.Writer(str(run_dir / "tensorboard"))

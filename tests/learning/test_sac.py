@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from embodied.errors import UserError
+from embodied.learning.sac import SacConfig, SacLearner
+from embodied.spec import EnvSpec
+from embodied.types import Batch
+
+SMALL = SacConfig(hidden=(48, 48), critic_lr=1e-2)
+
+
+def _batch(rng: np.random.Generator, size: int = 128) -> Batch:
+    """One-step tasks: the reward is best at action (0.5, -1), and nothing follows."""
+    action = rng.uniform((-1.0, -2.0), (1.0, 0.5), (size, 2)).astype(np.float32)
+    observation = rng.normal(size=(size, 3)).astype(np.float32)
+    return Batch(
+        observation=observation,
+        next_observation=observation,
+        goal=rng.normal(size=(size, 3)).astype(np.float32),
+        action=action,
+        reward=-np.square(action - np.float32([0.5, -1.0])).sum(1),
+        terminated=np.ones(size, bool),
+        relabelled=np.arange(size) % 2 == 0,
+        already_satisfied=np.arange(size) % 4 == 0,
+    )
+
+
+def _trained(spec: EnvSpec, seed: int, updates: int, config: SacConfig = SMALL) -> tuple[SacLearner, dict[str, float]]:
+    learner, rng, info = SacLearner(spec, config, seed), np.random.default_rng(7), {}
+    for _ in range(updates):
+        info = learner.update(_batch(rng))
+    return learner, info
+
+
+def _probe() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(20, 3)).astype(np.float32)
+
+
+def test_the_policy_finds_the_rewarded_action(spec: EnvSpec) -> None:
+    learner, info = _trained(spec, seed=0, updates=500)
+    action = learner.controller().act_vectors(*_probe())
+    assert np.abs(action - [0.5, -1.0]).max() < 0.25
+    assert all(np.isfinite(value) for value in info.values())
+    assert info["relabelled"] == 0.5
+    assert info["relabelled_already_satisfied"] == 0.5
+
+
+def test_the_temperature_steers_the_entropy_to_its_target(spec: EnvSpec) -> None:
+    config = replace(SMALL, target_entropy=-1.0, temperature_lr=0.02)
+    learner, rng = SacLearner(spec, config, 0), np.random.default_rng(7)
+    entropies = [learner.update(_batch(rng))["entropy"] for _ in range(500)]
+    assert np.mean(entropies[-100:]) == pytest.approx(-1.0, abs=0.2)
+
+
+def test_exploration_stays_within_the_limits_and_is_spread(spec: EnvSpec) -> None:
+    learner = SacLearner(spec, SMALL, 0)
+    action = learner.act(np.zeros((2000, 3), np.float32), np.zeros((2000, 3), np.float32))
+    assert action.shape == (2000, 2)
+    assert (action >= [-1.0, -2.0]).all()
+    assert (action <= [1.0, 0.5]).all()
+    assert (np.ptp(action, 0) > [1.5, 1.9]).all()
+
+
+def test_one_seed_gives_one_result_and_another_seed_another(spec: EnvSpec) -> None:
+    (one, info), (twin, same), (_, other) = (_trained(spec, seed, updates=20) for seed in (0, 0, 1))
+    assert info == same
+    assert info != other
+    assert np.array_equal(one.act(*_probe()), twin.act(*_probe()))
+
+
+def test_a_restored_learner_goes_on_bit_for_bit(spec: EnvSpec) -> None:
+    learner, _ = _trained(spec, seed=0, updates=10)
+    learner.observe(*_probe())
+    twin = SacLearner(spec, SMALL, seed=5)
+    twin.restore(*learner.state())
+    rng, again = np.random.default_rng(1), np.random.default_rng(1)
+    for _ in range(5):
+        assert learner.update(_batch(rng)) == twin.update(_batch(again))
+    assert np.array_equal(learner.act(*_probe()), twin.act(*_probe()))
+    assert learner.updates == twin.updates == 15
+
+
+def test_restoring_other_shapes_is_refused(spec: EnvSpec) -> None:
+    learner, _ = _trained(spec, seed=0, updates=1)
+    with pytest.raises(UserError, match="other shapes"):
+        SacLearner(spec, SacConfig(hidden=(16,)), 0).restore(*learner.state())
+
+
+def test_a_controller_is_a_copy_that_later_updates_leave_alone(spec: EnvSpec) -> None:
+    learner, _ = _trained(spec, seed=0, updates=5)
+    controller = learner.controller()
+    before = controller.act_vectors(*_probe())
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        learner.update(_batch(rng))
+    learner.observe(*(10 * part for part in _probe()))
+    assert np.array_equal(before, controller.act_vectors(*_probe()))
+    assert not np.array_equal(before, learner.controller().act_vectors(*_probe()))
+
+
+def test_update_leaves_the_normalizer_alone(spec: EnvSpec) -> None:
+    learner = SacLearner(spec, SMALL, 0)
+    learner.observe(*_probe())
+    mean = learner.policy.normalizer.mean.clone()
+    learner.update(_batch(np.random.default_rng(0)))
+    assert torch.equal(mean, learner.policy.normalizer.mean)
+    assert mean.abs().max() > 0
+
+
+def test_initialise_from_takes_over_policy_and_critics(spec: EnvSpec, tmp_path: object) -> None:
+    from embodied.learning.controller import load_controller
+
+    learner, _ = _trained(spec, seed=0, updates=5)
+    learner.save_controller(tmp_path / "c", {})
+    fresh = SacLearner(spec, SMALL, seed=9)
+    fresh.initialise_from(load_controller(tmp_path / "c"))
+    assert np.array_equal(fresh.controller().act_vectors(*_probe()), learner.controller().act_vectors(*_probe()))
+    assert torch.equal(fresh.critic.weights[0], learner.critic.weights[0])
+    assert torch.equal(fresh.target.weights[0], learner.critic.weights[0])
+    with pytest.raises(UserError, match="init_from"):
+        SacLearner(spec, SacConfig(hidden=(16,)), 0).initialise_from(learner.controller())
+
+
+def test_layer_norm_and_more_critics_learn_too(spec: EnvSpec) -> None:
+    config = replace(SMALL, critics=3, critic_layer_norm=True)
+    learner, _ = _trained(spec, seed=0, updates=400, config=config)
+    assert np.abs(learner.controller().act_vectors(*_probe()) - [0.5, -1.0]).max() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"gamma": 1.0}, "gamma"), ({"tau": 0.0}, "tau"), ({"critics": 0}, "critics"), ({"hidden": ()}, "hidden")],
+)
+def test_settings_out_of_range_are_refused(change: dict[str, object], word: str) -> None:
+    with pytest.raises(UserError, match=word):
+        SacConfig(**change)

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embodied.errors import UserError
+from embodied.learning.checkpoint import CheckpointStore
+from embodied.learning.controller import load_controller
+from embodied.learning.her import HindsightReplay, ReplayConfig
+from embodied.learning.sac import SacConfig, SacLearner
+from embodied.run.evaluate import evaluate
+from embodied.run.metrics import CLOCK_KEYS
+from embodied.run.train import TrainConfig, train
+
+TINY = TrainConfig(
+    total_steps=150,
+    start_steps=40,
+    batch_size=16,
+    eval_every=50,
+    eval_episodes=3,
+    final_episodes=4,
+    log_every=25,
+    checkpoint_every=60,
+)
+SAC = SacConfig(hidden=(32, 32))
+
+
+class Run:
+    """Trains on the point mass in a folder."""
+
+    def __init__(self, folder: Path, make_env: Callable[[], Any]) -> None:
+        self.folder, self.make_env = folder, make_env
+        self.said: list[str] = []
+
+    def __call__(self, config: TrainConfig, sac: SacConfig = SAC, **options: Any) -> dict[str, Any]:
+        result = train(
+            config,
+            self.make_env,
+            lambda spec: SacLearner(spec, sac, config.seed),
+            lambda spec, reward: HindsightReplay(spec, reward, ReplayConfig(capacity=5000), config.seed),
+            CheckpointStore(self.folder / "checkpoints", self.said.append),
+            self.folder,
+            progress=False,
+            **options,
+        )
+        return json.loads(json.dumps(result.to_dict()))
+
+    def rows(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "metrics.jsonl").read_text().splitlines()
+        return [{k: v for k, v in json.loads(line).items() if k not in CLOCK_KEYS} for line in lines]
+
+    def checkpoints(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "checkpoints").iterdir())
+
+
+def _timeless(result: dict[str, Any]) -> dict[str, Any]:
+    """A result without its times."""
+    kept = {k: v for k, v in result.items() if k not in (*CLOCK_KEYS, "cpu_s_to")}
+    kept["evaluations"] = [{k: v for k, v in item.items() if k not in CLOCK_KEYS} for item in result["evaluations"]]
+    return kept
+
+
+@pytest.fixture
+def run(tmp_path: Path, make_point_mass: Callable) -> Run:
+    return Run(tmp_path / "run", make_point_mass)
+
+
+def test_the_point_mass_is_learned(run: Run) -> None:
+    config = dataclasses.replace(
+        TINY, total_steps=1500, start_steps=200, batch_size=64, eval_every=500, eval_episodes=20, final_episodes=50
+    )
+    result = run(config, dataclasses.replace(SAC, actor_lr=3e-3, critic_lr=3e-3))
+    assert result["success_rate"] >= 0.9
+    assert result["evaluations"][0]["success_rate"] < result["success_rate"]
+    loaded = load_controller(run.folder)
+    again = evaluate(run.make_env(), loaded, 50, 2_000_000)
+    assert again.success_rate == result["success_rate"] == loaded.extra["success_rate"]
+
+
+def test_result_has_the_keys_and_counts_of_its_contract(run: Run) -> None:
+    result = run(TINY, provenance={"command": "train"})
+    assert result["task"] == "point_mass"
+    assert result["env_steps"] == 150
+    assert result["updates"] == 111  # one after each of the steps 40 to 150
+    assert result["sample_updates"] == 111 * 16
+    assert [point["env_steps"] for point in result["evaluations"]] == [50, 100, 150]
+    keys = {"env_steps", "cpu_train_s", "success_rate", "success_final", "success_any", "episodes"}
+    assert all(point.keys() == keys for point in result["evaluations"])
+    assert all(set(result[name]) == {"0.5", "0.8", "0.9", "0.95"} for name in ("steps_to", "cpu_s_to"))
+    assert len(result["success_ci95"]) == 2
+    assert result["episodes"] == 4
+    assert 0 < result["cpu_train_s"] <= result["cpu_s"]
+    assert load_controller(run.folder).extra["command"] == "train"
+    assert run.checkpoints() == ["step_000000000120", "step_000000000150"]
+
+
+def test_metrics_name_the_share_of_goals_that_were_already_satisfied(run: Run) -> None:
+    run(TINY)
+    training = [row for row in run.rows() if "critic_loss" in row]
+    assert training
+    assert all(0.0 <= row["relabelled_already_satisfied"] <= 1.0 for row in training)
+    assert all(0.5 < row["relabelled"] < 1.0 for row in training)
+
+
+def test_one_seed_gives_the_same_metrics_bit_for_bit_and_another_seed_others(
+    tmp_path: Path, make_point_mass: Callable
+) -> None:
+    runs = [Run(tmp_path / name, make_point_mass) for name in ("one", "twin", "other")]
+    results = [run(dataclasses.replace(TINY, seed=seed)) for run, seed in zip(runs, (3, 3, 4), strict=True)]
+    assert runs[0].rows() == runs[1].rows()
+    assert runs[0].rows() != runs[2].rows()
+    assert _timeless(results[0]) == _timeless(results[1])
+
+
+def test_seeds_of_evaluation_and_training_are_apart(tmp_path: Path, make_point_mass: Callable) -> None:
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(make_point_mass())
+        return made[-1]
+
+    Run(tmp_path, make)(dataclasses.replace(TINY, workers=2))
+    scheduled, final = list(range(1_000_000, 1_000_003)), list(range(2_000_000, 2_000_004))
+    evaluations = [env for env in made if env.seeds == scheduled * 3 + final]
+    assert len(evaluations) == 1
+    training = [env.seeds for env in made if env not in evaluations]
+    assert len(training) == 2
+    assert min(min(seeds) for seeds in training) >= 10_000_000
+    assert not set(training[0]) & set(training[1])
+    assert all(env.closed for env in made)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_take_turns_and_every_step_counts(tmp_path: Path, make_point_mass: Callable, workers: int) -> None:
+    run = Run(tmp_path, make_point_mass)
+    result = run(dataclasses.replace(TINY, workers=workers))
+    assert result["env_steps"] == 150
+    last = [row for row in run.rows() if "episodes" in row][-1]
+    assert last["episodes"] == sum((150 // workers + (w < 150 % workers)) // 12 for w in range(workers))
+
+
+def test_less_than_an_episode_trains_nothing_and_still_ends_well(run: Run) -> None:
+    result = run(dataclasses.replace(TINY, total_steps=7, start_steps=0))
+    assert (result["env_steps"], result["updates"]) == (7, 0)
+    assert result["evaluations"] == []
+    assert load_controller(run.folder).extra["env_steps"] == 7
+
+
+class _Interrupting:
+    """An environment in which Ctrl-C is pressed at one step."""
+
+    def __init__(self, env: Any, at: int) -> None:
+        self._env, self._left = env, at
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def step(self, action: np.ndarray) -> Any:
+        self._left -= 1
+        if self._left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return self._env.step(action)
+
+
+@pytest.mark.parametrize(("which", "at", "saved"), [(1, 77, 77), (0, 40, 100)])
+def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(
+    tmp_path: Path,
+    make_point_mass: Callable,
+    capsys: pytest.CaptureFixture[str],
+    which: int,
+    at: int,
+    saved: int,
+) -> None:
+    """In a training step, and in an evaluation (environment 0), whose 40th step belongs to the one after step 100."""
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(_Interrupting(make_point_mass(), at if len(made) == which else 0))
+        return made[-1]
+
+    interrupted = Run(tmp_path, make)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(TINY, resume_command="embodied train resume=auto")
+    assert signal.getsignal(signal.SIGINT) == handler
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if "resume=auto" in line] == told[-1:]
+    assert f"step {saved}" in told[-1]
+    resumed = Run(tmp_path, make_point_mass)
+    result = resumed(TINY, resume=True)
+    assert result["env_steps"] == 150
+    assert [point["env_steps"] for point in result["evaluations"]] == [50, 100, 150]
+    steps = [row["step"] for row in resumed.rows()]
+    assert steps == sorted(steps)
+    assert {25, 50, 75, 100, 125, 150} <= set(steps)
+
+
+def test_resume_passes_over_a_damaged_checkpoint(run: Run) -> None:
+    run(TINY)
+    newest = run.folder / "checkpoints" / "step_000000000150" / "learner.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    result = run(dataclasses.replace(TINY, total_steps=180), resume=True)
+    assert len(run.said) == 1
+    assert "step_000000000150" in run.said[0]
+    assert result["env_steps"] == 180
+    assert result["updates"] == 141
+
+
+def test_resume_without_a_checkpoint_and_a_fresh_start_over_an_old_run(run: Run) -> None:
+    first = run(TINY, resume=True)
+    assert first["env_steps"] == 150
+    rows = run.rows()
+    again = run(TINY)
+    assert run.rows() == rows
+    assert _timeless(again) == _timeless(first)
+
+
+def test_a_finished_run_that_is_resumed_is_only_evaluated_again(run: Run) -> None:
+    first = run(TINY)
+    again = run(TINY, resume=True)
+    assert _timeless(again) == _timeless(first)
+
+
+def test_schedule_of_evaluations() -> None:
+    config = TrainConfig()
+    due = [step for step in range(1, 240_001) if config.evaluation_due(step)]
+    assert due == [*range(2_000, 200_001, 2_000), 220_000, 240_000]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"total_steps": -5}, "total_steps must be at least 1"),
+        ({"workers": 0}, "workers"),
+        ({"random_share": 1.5}, "random_share"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_settings_out_of_range_are_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        TrainConfig(**change)
