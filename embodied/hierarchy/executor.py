@@ -185,7 +185,7 @@ class _Run:
                 self.retries += 1
                 fresh = self._grounded_again(subgoal)
                 if isinstance(fresh, PlanFailure):
-                    entry.why, self.failure = f"{fresh.reason}: {fresh.message}", fresh
+                    entry.why, self.failure = f"{entry.why}; no retry: {fresh.message}", fresh
                     return False
                 subgoal = entry.subgoal = fresh
             self._pursue(entry)
