@@ -72,7 +72,9 @@ def _compose(node: DictConfig, deltas: Sequence[str], overrides: Sequence[str]) 
         with initialize_config_dir(version_base=None, config_dir=str(CONF)):
             return compose("verb", overrides=[*deltas, *overrides])
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_one_line(error)) from None
+        message = _one_line(error)
+        told = any(word.partition("=")[0] in message for word in overrides)
+        raise UserError(message if told else f"cannot read {' '.join(overrides)}: {message}") from None
 
 
 def _one_line(error: BaseException) -> str:

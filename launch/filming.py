@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 TILE_SIZE = (320, 240)
 FILM_SIZE = (640, 480)
-TILES_PER_SUBGOAL = 3
+TELLING = ("touching", "holding", "in", "on", "near", "at")
+
+
+def facts_now(words: SceneDescription) -> str:
+    """Those facts of a description that change when a robot acts."""
+    telling = [str(fact.predicate) for fact in words.facts if fact.predicate.name in TELLING]
+    return ", ".join(telling) or "nothing lies on, in or near anything, and nothing is touched"
 
 
 @dataclass
@@ -40,7 +46,7 @@ class Recorder:
     """What each subgoal is called on the sheet; replanning may add more, which then carry their number."""
     film: bool = True
     camera: str | None = None
-    every: int = 12
+    every: int = 4
     """Control steps between two pictures of one subgoal."""
     _states: list[tuple[float, np.ndarray, np.ndarray]] = field(default_factory=list)
     _rows: list[dict[str, Any]] = field(default_factory=list)
@@ -87,7 +93,7 @@ class Recorder:
         else:
             self._rows.append({"step": 0, "time_s": 0.0, "subgoal": 0, "phase": "before", **entry})
         small = rgb[:: FILM_SIZE[1] // TILE_SIZE[1], :: FILM_SIZE[0] // TILE_SIZE[0]]
-        self._tiles.append(Tile(small, f"{title}: {said}", f"step {step}. {words.caption}", good))
+        self._tiles.append(Tile(small, f"{title}: {said}", f"step {step}: {facts_now(words)}", good))
 
     def finish(self) -> dict[str, Path]:
         """Writes what is left and says where everything is."""

@@ -49,7 +49,7 @@ class RunFolder:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", label).strip("-.")[:40]
         default = Path("runs") / verb / "-".join(part for part in (stamp, plain) if part)
-        self._path = Path(given) if given else _fresh(default)
+        self._path = Path(given).expanduser().absolute() if given else _fresh(default.absolute())
 
     @property
     def unmade(self) -> Path:

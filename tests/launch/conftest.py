@@ -34,6 +34,22 @@ Cli = Callable[..., Ended]
 
 
 @pytest.fixture
+def cli_here(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The same in this process: for tables of many short commands."""
+    from embodied_launch.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> Ended:
+        capfd.readouterr()
+        code = main(words)
+        captured = capfd.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """`cli(verb, "key=value", ...)` in an empty folder."""
 

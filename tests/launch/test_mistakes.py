@@ -87,9 +87,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("words", "mention"), MISTAKES, ids=[" ".join(words) or "nothing" for words, _ in MISTAKES])
-def test_one_line(cli: Callable[..., Any], folder: Path, words: list[str], mention: str) -> None:
+def test_one_line(cli_here: Callable[..., Any], folder: Path, words: list[str], mention: str) -> None:
+    check(cli_here, folder, words, mention)
+
+
+@pytest.mark.parametrize(("words", "mention"), MISTAKES[4::9], ids=[" ".join(words) for words, _ in MISTAKES[4::9]])
+def test_one_line_from_the_real_program(cli: Callable[..., Any], folder: Path, words: list[str], mention: str) -> None:
+    check(cli, folder, words, mention)
+
+
+def check(run: Callable[..., Any], folder: Path, words: list[str], mention: str) -> None:
     before = sorted(folder.iterdir())
-    ended = cli(*words)
+    ended = run(*words)
     assert ended.code == 2, ended
     assert ended.out == ""
     assert len(ended.err.strip().splitlines()) == 1, ended.err
