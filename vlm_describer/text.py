@@ -9,6 +9,8 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from embodied.types import BaseFrame, DescribedObject, Fact
 
 NAME_LIMIT = 40
@@ -49,8 +51,8 @@ def caption(objects: Sequence[DescribedObject], facts: Sequence[Fact]) -> str:
 
 def inventory_line(item: DescribedObject, base: BaseFrame, world: bool) -> str:
     """One thing: phrase, id, role, name where it says more than the id, where it is, how large, how sure."""
-    place = base.to_base(item.position_m) if world else item.position_m
-    x, y, z = (float(v) + 0.0 for v in place)
+    place = np.asarray(item.position_m)
+    x, y, z = (float(v) + 0.0 for v in (base.to_base(place) if world else place))
     size = " x ".join(f"{2 * e:.3f}" for e in item.half_extents_m)
     named = f", named {safe_name(item.name)}" if item.name is not None and item.name != item.id else ""
     return (

@@ -205,14 +205,14 @@ class _Run:
         if subgoal.skill == "hold":
             self._hold_still(subgoal.max_steps, entry)
             entry.reached = self.failure is None
-            entry.why = "held still" if entry.reached else self.failure.message
+            entry.why = self._stopped() or "held still"
         else:
             monitor = Monitor(subgoal, self.observation, self.state)
             if not monitor.already:
                 self._drive(subgoal, monitor)
             entry.reached, entry.distance_m = monitor.reached, monitor.distance_m
-            stopped = self.failure is not None and not monitor.reached
-            entry.why = self.failure.message if stopped else monitor.why(self.steps - before)
+            stopped = "" if monitor.reached else self._stopped()
+            entry.why = stopped or monitor.why(self.steps - before)
         entry.steps += self.steps - before
 
     def _drive(self, subgoal: Subgoal, monitor: Monitor) -> None:
@@ -228,7 +228,7 @@ class _Run:
 
     def _approach(self, subgoal: Subgoal, monitor: Monitor, point: Waypoint, limit: int) -> int:
         """Towards a waypoint until near, stalled, or the limit; returns the steps taken."""
-        mover, stalled = self._mover(), 0
+        mover, stalled = self._mover() or self.x.controllers[subgoal.skill], 0
         best = point.left(self._gripper())
         near = 0.0 if point.height_m is not None else self.config.waypoint_tolerance_m
         for taken in range(limit):
@@ -311,15 +311,16 @@ class _Run:
 
     def _replan(self, queue: list[Subgoal]) -> list[Subgoal]:
         """What to do instead, without the steps already done; the old queue, `failure` kept, where there is nothing."""
-        can = self.x.planner is not None and self.x.ground is not None and self.plan.instruction
-        if not can or self.replans >= self.config.replans or self.steps >= self.config.max_total_steps:
+        planner, ground = self.x.planner, self.x.ground
+        spent = self.replans >= self.config.replans or self.steps >= self.config.max_total_steps
+        if planner is None or ground is None or not self.plan.instruction or spent:
             return queue
         self.replans += 1
         scene = self.x.describer.describe(self.x.look())
-        steps = self.x.planner.propose(self.plan.instruction, scene)
-        plan = steps if isinstance(steps, PlanFailure) else self.x.ground(steps, scene)
+        steps = planner.propose(self.plan.instruction, scene)
+        plan = steps if isinstance(steps, PlanFailure) else ground(steps, scene)
         if isinstance(plan, PlanFailure):
-            self.failure = PlanFailure(plan.reason, f"{self.failure.message}; replanning failed: {plan.message}")
+            self.failure = PlanFailure(plan.reason, f"{self._stopped()}; replanning failed: {plan.message}")
             return queue
         self.x.check(plan)
         fresh, done = list(plan.subgoals), [entry.subgoal for entry in self.entries if entry.reached]
@@ -342,17 +343,20 @@ class _Run:
 
     def _report(self) -> ExecutionReport:
         reason: FailureReason | None = None if self.failure is None else self.failure.reason
-        message = "" if self.failure is None else self.failure.message
         return ExecutionReport(
             subgoals=tuple(entry.report() for entry in self.entries),
             ok=self.failure is None,
             reason=reason,
-            message=message,
+            message=self._stopped(),
             steps=self.steps,
             retries=self.retries,
             replans=self.replans,
             final_facts=all_facts(self.state),
         )
+
+    def _stopped(self) -> str:
+        """Why the execution cannot go on; empty where it can."""
+        return "" if self.failure is None else self.failure.message
 
     def _is_last(self, subgoal: Subgoal) -> bool:
         """The newest entry is about this step and not reached: attempts at it are counted together."""

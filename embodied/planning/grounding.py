@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embodied.planning.checks import MOVES, check_steps, relation_of
-from embodied.planning.places import Place, label, parse_place
+from embodied.planning.places import Place, checked_place, label
 from embodied.types import DescribedObject, Goal, Plan, PlanFailure, PlanStep, Predicate, SceneDescription, Subgoal
 
 Point = NDArray[np.float64]
@@ -196,11 +196,11 @@ class _Grounder:
         if step.skill == "pick":
             return (Predicate("holding", (step.args[0],)),)
         if step.skill == "go_to":
-            place = parse_place(step.args[0])
-            known = (
-                place is not None and place.reference is not None and self.things[place.reference].role == "landmark"
+            place = checked_place(step.args[0])
+            landmark = (
+                place.side is None and place.reference is not None and self.things[place.reference].role == "landmark"
             )
-            return (Predicate("at", (step.args[0],)),) if known and place.side is None else ()
+            return (Predicate("at", (step.args[0],)),) if landmark else ()
         relation = relation_of(step, self.scene)
         return () if relation is None else (Predicate(relation[0], (step.args[0], relation[1])),)
 
@@ -216,14 +216,13 @@ class _Grounder:
             return self._centre(self.things[step.args[0]])
         if step.skill in MOVES:
             return self._resting_place(step)
-        place = parse_place(step.args[0])
-        return self._spot(step.skill, place)
+        return self._spot(step.skill, checked_place(step.args[0]))
 
     def _spot(self, skill: str, place: Place) -> Point | PlanFailure:
         """Where reach and go_to lead: a point, the middle of a place or landmark, above a thing, or beside it."""
         if place.point_m is not None:
             return np.asarray(place.point_m, dtype=np.float64)
-        thing = self.things[place.reference]
+        thing = self.things[place.reference or ""]
         if place.side in (None, "on", "in"):
             if skill == "go_to" or thing.role == "place":
                 return self._centre(thing)
@@ -233,11 +232,11 @@ class _Grounder:
 
     def _resting_place(self, step: PlanStep) -> Point | PlanFailure:
         """Where the moved thing's centre has to come so that the step's relation holds."""
-        moved, place = self.things[step.args[0]], parse_place(step.args[1])
+        moved, place = self.things[step.args[0]], checked_place(step.args[1])
         if place.point_m is not None:
             return np.asarray(place.point_m, dtype=np.float64)
+        reference = self.things[place.reference or ""]
         relation = relation_of(step, self.scene)
-        reference = self.things[place.reference] if place.reference else None
         if relation is None:
             return self._centre(reference)
         base, here = self._b(reference), self._b(moved)

@@ -11,7 +11,7 @@ import numpy as np
 from embodied.planning import lexicon
 from embodied.planning.places import listing, quoted
 from embodied.planning.words import PUNCTUATION, Cursor, Refused
-from embodied.types import DescribedObject, SceneDescription
+from embodied.types import DescribedObject, FailureReason, SceneDescription
 
 Slot = Literal["moved", "touched", "target", "goal"]
 """What the phrase stands for: what is moved; touched, reached or turned; where something is put; where a robot goes."""
@@ -91,6 +91,7 @@ class Nouns:
             c.not_understood()
         self._depth += 1
         self._determiner(phrase)
+        start = c.i if c.i < len(c.tokens) else start
         self._adjectives(phrase)
         self._head(phrase, start)
         phrase.words = " ".join(c.tokens[start : c.i])
@@ -256,7 +257,7 @@ class Nouns:
             out = {item.id for part in phrase.excluded for item in self.resolve(part, "touched")}
             found = [item for item in found if item.id not in out]
         if phrase.closest_to is not None:
-            found = self._closest(phrase, found)
+            found = self._closest(phrase.closest_to, found)
         if phrase.side is not None:
             found = self._on_side(phrase, found)
         if phrase.size and len(found) > 1:
@@ -264,8 +265,8 @@ class Nouns:
             found = _first_by(found, volumes, lambda best, next_: abs(_ratio(best, next_)) >= SIZE_RATIO)
         return found
 
-    def _closest(self, phrase: NounPhrase, found: list[DescribedObject]) -> list[DescribedObject]:
-        others = self.resolve(phrase.closest_to, "touched")
+    def _closest(self, to: NounPhrase, found: list[DescribedObject]) -> list[DescribedObject]:
+        others = self.resolve(to, "touched")
         if len(others) != 1:
             raise Refused("ambiguous", f"closest to which of: {listing(others)}?")
         near = np.asarray(others[0].position_m)
@@ -278,7 +279,7 @@ class Nouns:
         if len(found) == 1:
             opposite = "right" if phrase.side == "left" else "left"
             return [] if opposite in _split(found[0].id) else found
-        across = {item.id: sign * float(self.scene.base.to_base(item.position_m)[1]) for item in found}
+        across = {item.id: sign * float(self.scene.base.to_base(np.asarray(item.position_m))[1]) for item in found}
         return _first_by(found, across, lambda best, next_: best - next_ >= SIDE_GAP_M)
 
     def _chosen(
@@ -294,7 +295,7 @@ class Nouns:
             wanted = lexicon.COUNTS[phrase.quantity]
             if len(found) == wanted:
                 return found
-            reason = "ambiguous" if len(found) > wanted else "unknown_object"
+            reason: FailureReason = "ambiguous" if len(found) > wanted else "unknown_object"
             raise Refused(
                 reason, f"{quoted(phrase.words)} asks for {wanted} things, there are {len(found)}: {listing(found)}"
             )

@@ -39,6 +39,14 @@ def parse_place(text: str) -> Place | None:
     return Place(reference=reference, side=side) if side in SIDES and reference and ":" not in reference else None
 
 
+def checked_place(text: str) -> Place:
+    """As `parse_place`, for a text that was checked before."""
+    place = parse_place(text)
+    if place is None:
+        raise ValueError(f"no place: {quoted(text)}")
+    return place
+
+
 def find(scene: SceneDescription, entity_id: str) -> DescribedObject | None:
     """The thing with this id, or None."""
     return next((item for item in scene.objects if item.id == entity_id), None)

@@ -145,12 +145,14 @@ def _step(item: dict[str, Any]) -> PlanStep:
 
 def _validate(data: Any, what: str) -> None:
     """UserError at the first place where the data breaks the schema."""
-    import jsonschema
-
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(PLAN_SCHEMA).iter_errors(data))
-    if error is not None:
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        raise UserError(f"{what}{', at ' + where if where else ''}: {_one_line(error.message)}")
+    try:
+        import jsonschema
+    except ImportError as error:
+        raise UserError("reading a plan needs jsonschema: pip install 'embodied-control[plan]'") from error
+    wrong = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(PLAN_SCHEMA).iter_errors(data))
+    if wrong is not None:
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.absolute_path)
+        raise UserError(f"{what}{', at ' + where if where else ''}: {_one_line(wrong.message)}")
     if not _finite(data):
         raise UserError(f"{what}: target_m holds a number that is not finite")
 

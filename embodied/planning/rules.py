@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from embodied.planning import lexicon
 from embodied.planning.checks import MOVES, check_steps
 from embodied.planning.nouns import NounPhrase, Nouns, Slot
-from embodied.planning.places import find, label, quoted
+from embodied.planning.places import label, quoted
 from embodied.planning.plan import MAX_STEPS_IN_PLAN
 from embodied.planning.words import Cursor, Refused, tokenize
 from embodied.types import DescribedObject, PlanFailure, PlanStep, SceneDescription
@@ -310,10 +310,10 @@ class _Reader:
         for item in self.said:
             step = item.step
             if step.args and step.args[0] in self.forbidden and step.skill in MOVES | {"touch"}:
-                thing = find(self.scene, step.args[0])
+                thing = self._names([item for item in self.scene.objects if item.id == step.args[0]])
                 raise Refused(
                     "contradictory",
-                    f"the {label(thing)} is to be left alone and yet to be used: {step.skill}; drop one",
+                    f"the {thing} is to be left alone and yet to be used: {step.skill}; drop one",
                 )
             if step.skill in MOVES and len(step.args) == 2:
                 before = places.setdefault((item.moment, step.args[0]), step.args[1])
