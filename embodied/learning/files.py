@@ -23,8 +23,8 @@ Arrays = dict[str, NDArray[Any]]
 def write_folder(folder: Path, index_name: str, index: dict[str, Any], tensors: dict[str, Arrays]) -> None:
     """Write `tensors` (file name to arrays) and an index file with their hashes; what was there is replaced.
 
-    Everything is written to a neighbouring folder, flushed to the disk and renamed, so that a crash leaves the old
-    folder or the new one, never half of one.
+    Everything is written to a neighbouring folder, flushed to the disk and renamed, so that a crash never leaves half a
+    folder. The index carries a hash of itself as well.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f".{folder.name}.new")
@@ -35,7 +35,8 @@ def write_folder(folder: Path, index_name: str, index: dict[str, Any], tensors: 
         data = pack_tensors({key: np.require(value, requirements="C") for key, value in arrays.items()})
         hashes[name] = hashlib.sha256(data).hexdigest()
         _write(fresh / name, data)
-    _write(fresh / index_name, (json.dumps({**index, "files": hashes}, indent=2) + "\n").encode())
+    whole = {**index, "files": hashes}
+    _write(fresh / index_name, (json.dumps({**whole, "sha256": digest(whole)}, indent=2) + "\n").encode())
     _sync(fresh)
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
@@ -65,7 +66,14 @@ def read_index(folder: Path, index_name: str, kind: str, schema: int) -> dict[st
         raise IntegrityError(
             f"{path} has schema {index.get('schema')}, this version reads {schema}: update the software"
         )
+    if index.pop("sha256", None) != digest(index):
+        raise IntegrityError(f"{path} is damaged or was edited: its sha256 is not that of its contents")
     return index
+
+
+def digest(index: dict[str, Any]) -> str:
+    """sha256 of an index file's contents, whatever their order and white space."""
+    return hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
 
 
 def read_tensors(folder: Path, index: dict[str, Any], name: str) -> Arrays:

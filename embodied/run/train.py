@@ -158,6 +158,7 @@ def train(
         KeyboardInterrupt: After a checkpoint was saved.
     """
     run = _Run(config, make_env, make_learner, make_replay, checkpoints, run_dir, resume, logger, progress)
+    run.provenance = provenance or {}
     with run, InterruptGuard() as interrupt:
         try:
             run.evaluate_if_due(interrupt)
@@ -168,7 +169,7 @@ def train(
                 run.log_if_due()
                 run.evaluate_if_due(interrupt)
                 run.save_if_due()
-            return run.finish(interrupt, provenance or {})
+            return run.finish(interrupt)
         except KeyboardInterrupt:
             run.save()
             run.say(f"stopped and saved at step {run.step:,}; to go on: {resume_command}")
@@ -193,6 +194,7 @@ class _Run:
         self.config = config
         self.run_dir = run_dir
         self.step = 0
+        self.provenance: dict[str, Any] = {}
         self._checkpoints = checkpoints
         self._eval_env = make_env()
         self._envs = [make_env() for _ in range(config.workers)]
@@ -274,12 +276,12 @@ class _Run:
         self._metrics.write(self.step, self.clock, {**row, "eval_mean_reward": evaluation.mean_reward})
 
     def save_if_due(self) -> None:
-        """A checkpoint at its time."""
-        if self.step % self.config.checkpoint_every == 0:
+        """A checkpoint at its time; the one at the end is `finish`'s."""
+        if self.step % self.config.checkpoint_every == 0 and self.step < self.config.total_steps:
             self.save()
 
     def save(self) -> None:
-        """A checkpoint now."""
+        """A checkpoint and the controller as it is now."""
         clock = self.clock
         run = {
             "step": self.step,
@@ -291,15 +293,15 @@ class _Run:
         }
         parts = {"run": ({}, run), "learner": self._learner.state(), "replay": self._replay.state()}
         self._checkpoints.save(self.step, parts)
+        self._save_controller({})
 
-    def finish(self, interrupt: InterruptGuard, provenance: dict[str, Any]) -> TrainResult:
+    def finish(self, interrupt: InterruptGuard) -> TrainResult:
         """The last checkpoint, the final evaluation and the controller."""
         config = self.config
         self.save()
         cpu_train_s = self.clock.cpu_train_s
         final = self._evaluate(config.final_episodes, config.final_seed, interrupt)
-        told = {"task": self._spec.task, "seed": config.seed, "env_steps": self.step, **final.to_dict()}
-        self._learner.save_controller(self.run_dir / "controller", {**told, **provenance})
+        self._save_controller(final.to_dict())
         return TrainResult(
             task=self._spec.task,
             seed=config.seed,
@@ -312,6 +314,10 @@ class _Run:
             cpu_s=self.clock.cpu_s,
             cpu_train_s=cpu_train_s,
         )
+
+    def _save_controller(self, told: dict[str, Any]) -> None:
+        known = {"task": self._spec.task, "seed": self.config.seed, "env_steps": self.step}
+        self._learner.save_controller(self.run_dir / "controller", {**known, **told, **self.provenance})
 
     def _explore(self, observation: Observation, goal: Goal) -> FloatArray:
         at_random = self._explore_rng.random() < self.config.random_share

@@ -53,7 +53,7 @@ def test_the_last_two_are_kept(store: CheckpointStore) -> None:
 
 
 @pytest.mark.parametrize("victim", ["learner.safetensors", "run.safetensors", "checkpoint.json"])
-@pytest.mark.parametrize("damage", ["cut", "missing", "flipped"])
+@pytest.mark.parametrize("damage", ["cut", "missing", "flipped", "digit"])
 def test_a_damaged_newest_gives_way_to_the_previous_one(
     store: CheckpointStore, said: list[str], victim: str, damage: str
 ) -> None:
@@ -62,8 +62,13 @@ def test_a_damaged_newest_gives_way_to_the_previous_one(
     path = store.folder / "step_000000000002" / victim
     data = path.read_bytes()
     path.unlink()
+    damaged = {
+        "cut": data[: len(data) // 2],
+        "flipped": bytes([data[0] ^ 1]) + data[1:],
+        "digit": data.replace(b'"updates": 2', b'"updates": 3') if b"updates" in data else data + b" ",
+    }
     if damage != "missing":
-        path.write_bytes(data[: len(data) // 2] if damage == "cut" else bytes([data[0] ^ 1]) + data[1:])
+        path.write_bytes(damaged[damage])
     parts = store.newest()
     assert parts is not None
     assert parts["learner"][1] == {"updates": 1}

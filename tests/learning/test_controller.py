@@ -9,6 +9,7 @@ import pytest
 
 from embodied.errors import IntegrityError, LayoutError, UserError
 from embodied.learning.controller import load_controller, load_zoo, open_controller, save_controller, zoo_names
+from embodied.learning.files import digest
 from embodied.learning.sac import SacConfig, SacLearner
 from embodied.protocols import Controller
 from embodied.spec import EnvSpec, Layout, Term
@@ -94,7 +95,14 @@ def _flip(path: Path, where: int = -5) -> None:
 
 
 def _edit(path: Path, **changes: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    """Changes the index and its hash, as a program that writes such folders would."""
+    index = {**json.loads(path.read_text()), **changes}
+    del index["sha256"]
+    path.write_text(json.dumps({**index, "sha256": digest(index)}))
+
+
+def _edit_by_hand(path: Path) -> None:
+    path.write_text(path.read_text().replace('"control_hz": 10.0', '"control_hz": 20.0'))
 
 
 DAMAGES = {
@@ -104,6 +112,7 @@ DAMAGES = {
     "manifest_missing": lambda f: (f / "manifest.json").unlink(),
     "manifest_garbage": lambda f: (f / "manifest.json").write_bytes(b"\xff{"),
     "manifest_list": lambda f: (f / "manifest.json").write_text("[]"),
+    "manifest_edited": lambda f: _edit_by_hand(f / "manifest.json"),
     "other_kind": lambda f: _edit(f / "manifest.json", kind="cake"),
     "newer_schema": lambda f: _edit(f / "manifest.json", schema=2),
     "no_files": lambda f: _edit(f / "manifest.json", files=[]),

@@ -4,6 +4,7 @@ import importlib
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,6 +48,26 @@ def test_unknown_and_missing_loggers_are_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(UserError, match="pip install tensorboard"):
         MetricsWriter(tmp_path, "tensorboard")
+
+
+def test_tensorboard_gets_every_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[str, float, int]] = []
+
+    class Writer:
+        def __init__(self, logdir: str) -> None:
+            self.logdir = logdir
+
+        def add_scalar(self, tag: str, data: float, step: int) -> None:
+            written.append((tag, data, step))
+
+        def close(self) -> None:
+            written.append((self.logdir, 0.0, 0))
+
+    monkeypatch.setattr(importlib, "import_module", lambda name: SimpleNamespace(Writer=Writer))
+    writer = MetricsWriter(tmp_path, "tensorboard")
+    writer.write(7, RunClock(), {"loss": 0.5})
+    writer.close()
+    assert written == [("loss", 0.5, 7), (str(tmp_path / "tensorboard"), 0.0, 0)]
 
 
 def test_paused_time_is_not_training_time() -> None:

@@ -193,6 +193,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(
     told = capsys.readouterr().err.splitlines()
     assert [line for line in told if "resume=auto" in line] == told[-1:]
     assert f"step {saved}" in told[-1]
+    assert load_controller(interrupted.folder).extra["env_steps"] == saved
     resumed = Run(tmp_path, make_point_mass)
     result = resumed(TINY, resume=True)
     assert result["env_steps"] == 150
