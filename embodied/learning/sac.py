@@ -74,23 +74,11 @@ class SacLearner:
         self.updates = 0
         self._generator = torch.Generator().manual_seed(child_seed(seed, "learner"))
         self._bounds = losses.value_bounds(spec.reward_range, config.gamma) if config.clamp_targets else None
-        width = spec.action_width
+        width, shape = spec.action_width, _policy_shape(spec, config)
         self._target_entropy = beta.target_entropy(width) if config.target_entropy is None else config.target_entropy
-        layout = spec.layout
-        observation, goal = layout.state_width + layout.entity_width, layout.goal_width
-        self.policy = PolicyModule(
-            PolicyShape(
-                observation_width=observation,
-                goal_width=goal,
-                action_low=spec.action_low,
-                action_high=spec.action_high,
-                hidden=config.hidden,
-                max_concentration=config.max_concentration,
-                clip=config.input_clip,
-                min_std=config.min_std,
-            )
-        )
-        size = (config.critics, observation + goal + width, config.hidden, config.critic_layer_norm)
+        self.policy = PolicyModule(shape)
+        inputs = shape.observation_width + shape.goal_width + width
+        size = (config.critics, inputs, config.hidden, config.critic_layer_norm)
         self.critic, self.target = CriticEnsemble(*size), CriticEnsemble(*size)
         self.policy.initialise(self._generator)
         self.critic.initialise(self._generator)
@@ -224,6 +212,19 @@ class SacLearner:
 
     def _modules(self) -> dict[str, torch.nn.Module]:
         return {"policy": self.policy, "critic": self.critic, "target": self.target}
+
+
+def _policy_shape(spec: EnvSpec, config: SacConfig) -> PolicyShape:
+    return PolicyShape(
+        observation_width=spec.layout.state_width + spec.layout.entity_width,
+        goal_width=spec.layout.goal_width,
+        action_low=spec.action_low,
+        action_high=spec.action_high,
+        hidden=config.hidden,
+        max_concentration=config.max_concentration,
+        clip=config.input_clip,
+        min_std=config.min_std,
+    )
 
 
 def _step(optimizer: torch.optim.Optimizer, parameters: list[Tensor], loss: Tensor) -> None:
