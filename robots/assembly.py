@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-import warnings
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +22,7 @@ from embodied.errors import SceneError, UserError
 from embodied.types import BaseFrame
 from robots.base import FETCH, RobotModel
 from robots.placement import Placement, frame_of_base
-from robots.scene import load_scene, resolve_scene, squeeze
+from robots.scene import load_scene, quiet, resolve_scene, squeeze
 
 COMPILED_NAME = "scene_compiled.xml"
 ASSETS_NAME = "assets"
@@ -65,23 +64,14 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
     """
     path = resolve_scene(scene)
     spec = load_scene(path)
-    _bake_inertias(spec)
-    prefix = _free_prefix(spec)
-    arm = fetch_spec(prefix)
-    _pose_base(arm, prefix, placement)
     folder = None if out_dir is not None else tempfile.TemporaryDirectory(prefix="arm_scene_")
     target = Path(folder.name if folder is not None else out_dir).resolve()  # type: ignore[arg-type]
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        for key in list(spec.keys):
-            spec.delete(key)
-        _copy_assets(spec, path.parent, target)
-        _copy_assets(arm, Path(arm.modelfiledir), target)
-        with warnings.catch_warnings():
-            # That the arm was made for another timestep is judged where it is controlled.
-            warnings.filterwarnings("ignore", message="Attach conflict")
-            spec.attach(arm, frame=spec.worldbody.add_frame(), prefix="")
-            model, text = _write(spec, target)
+        with quiet():
+            prefix = _prepare(spec)
+            arm = fetch_spec(prefix)
+            _pose_base(arm, prefix, placement)
+            model, text = _joined(spec, path.parent, arm, target)
     except UserError:
         raise
     except OSError as error:
@@ -90,6 +80,24 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
         raise SceneError(f"the arm cannot be added to scene '{path}': {squeeze(error)}") from None
     robot = robot_with_prefix(prefix)
     return ArmScene(model, target / COMPILED_NAME, text, robot, compiled_frame(model, robot), folder)
+
+
+def _prepare(spec: mujoco.MjSpec) -> str:
+    """Makes a scene ready to take an arm in; the prefix that the arm's names may have there."""
+    _bake_inertias(spec)
+    for key in list(spec.keys):
+        spec.delete(key)
+    return _free_prefix(spec)
+
+
+def _joined(spec: mujoco.MjSpec, home: Path, arm: mujoco.MjSpec, target: Path) -> tuple[mujoco.MjModel, str]:
+    """The arm attached to the scene, written with its assets to `target`, and read back."""
+    target.mkdir(parents=True, exist_ok=True)
+    _copy_assets(spec, home, target)
+    _copy_assets(arm, Path(arm.modelfiledir), target)
+    arm.option.timestep = spec.option.timestep
+    spec.attach(arm, frame=spec.worldbody.add_frame(), prefix="")
+    return _write(spec, target)
 
 
 def robot_with_prefix(prefix: str) -> RobotModel:
@@ -148,13 +156,17 @@ def _installed_assets() -> Path:
 
 
 def _free_prefix(spec: mujoco.MjSpec) -> str:
-    """`robot0:`, or the first numbered one that nothing in the scene is named with."""
-    names: set[str] = set()
-    groups = "bodies joints geoms sites cameras lights meshes materials actuators equalities excludes tendons sensors"
-    for group in groups.split():
-        names.update(str(element.name) for element in getattr(spec, group))
-    number = 0
-    while any(name.startswith(f"robot{number}:") for name in names):
+    """`robot0:`, or the first numbered one that nothing in the scene is named with.
+
+    Raises:
+        SceneError: The scene has a Fetch arm already.
+    """
+    bodies = {body.name for body in spec.bodies}
+    if {*FETCH.gripper_bodies, FETCH.base_body} <= bodies:
+        raise SceneError("the scene has a Fetch arm of its own; take it out, or use one of the fetch_* tasks")
+    spec.compile()
+    text, number = spec.to_xml(), 0
+    while f"robot{number}:" in text:
         number += 1
     return f"robot{number}:"
 
@@ -220,10 +232,20 @@ def _copied(file: str, directory: str, strip: bool, home: Path, folder: Path) ->
 def _write(spec: mujoco.MjSpec, target: Path) -> tuple[mujoco.MjModel, str]:
     """Writes the compiled spec and returns the model that the file means, with the file's text."""
     model = spec.compile()
-    text = exact_poses(spec.to_xml(), model).replace(f"{target}/", "")
+    text = _relative(exact_poses(spec.to_xml(), model), target)
     path = target / COMPILED_NAME
     path.write_text(text, encoding="utf-8")
     return mujoco.MjModel.from_xml_path(str(path)), text
+
+
+def _relative(text: str, target: Path) -> str:
+    """The MJCF `text` with the files that lie in `target` named from there."""
+    root = ElementTree.fromstring(text)
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if value.startswith(f"{target}/"):
+                element.set(key, value.removeprefix(f"{target}/"))
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def exact_poses(text: str, model: mujoco.MjModel) -> str:
@@ -234,9 +256,12 @@ def exact_poses(text: str, model: mujoco.MjModel) -> str:
     root = ElementTree.fromstring(text)
     bodies = list(root.find("worldbody").iter("body"))  # type: ignore[union-attr]
     names = [model.body(i).name for i in range(1, model.nbody)]
-    if [body.get("name", "") for body in bodies] != names:
-        raise SceneError("the scene's bodies were written in another order than they are simulated in")
-    for index, body in enumerate(bodies, start=1):
+    # Things in a <frame> are written before what stood before the frame; only their names then say which is which.
+    in_order = [body.get("name", "") for body in bodies] == names
+    for place, body in enumerate(bodies, start=1):
+        if not (in_order or body.get("name")):
+            continue
+        index = place if in_order else model.body(body.get("name")).id
         _set_numbers(body, "pos", model.body_pos[index], (0.0, 0.0, 0.0))
         _set_numbers(body, "quat", model.body_quat[index], (1.0, 0.0, 0.0, 0.0))
     return ElementTree.tostring(root, encoding="unicode") + "\n"

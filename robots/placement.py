@@ -40,6 +40,9 @@ PUSH_STEP_M = 0.01
 GRID_M = 0.03
 CLEARANCE_M = GRID_M / 2
 
+SUNK_M = 0.02
+"""How far the base may stand under a floor before it is told."""
+
 UPRIGHT_COS = math.cos(math.radians(5.0))
 """A top that leans more than this is no work surface."""
 SQUARE_TOLERANCE = 1e-3
@@ -253,7 +256,7 @@ def _placed_by_hand(model: mujoco.MjModel, data: mujoco.MjData, surface: WorkSur
     position, yaw_rad = (x, y, z), math.remainder(math.radians(yaw), 2 * math.pi)
     blocked = _in_the_way(model, data, position, yaw_rad)
     notes = (f"the base stands in {', '.join(blocked)}",) if blocked else ()
-    return Placement(position, yaw_rad, surface, notes)
+    return Placement(position, yaw_rad, surface, (*notes, *_sunk(model, data, position)))
 
 
 def _pushed_clear(model: mujoco.MjModel, data: mujoco.MjData, surface: WorkSurface, wanted: Placement) -> Placement:
@@ -266,12 +269,23 @@ def _pushed_clear(model: mujoco.MjModel, data: mujoco.MjData, surface: WorkSurfa
         first = first or blocked
         if not blocked:
             note = f"the base was pushed back {step * PUSH_STEP_M:.2f} m, clear of {', '.join(first)}"
-            return Placement((x, y, z), wanted.yaw_rad, surface, (note,) if step else ())
+            notes = (*((note,) if step else ()), *_sunk(model, data, (x, y, z)))
+            return Placement((x, y, z), wanted.yaw_rad, surface, notes)
     raise JobFailed(
         "unreachable",
         f"{', '.join(first)} stands where the arm's base would, up to {MAX_PUSH_BACK_M} m back; "
         "move it, or give base=x,y,z,yaw_deg",
     )
+
+
+def _sunk(model: mujoco.MjModel, data: mujoco.MjData, position: tuple[float, float, float]) -> tuple[str, ...]:
+    """A note for each level plane that the base link stands well under: a low table asks for it."""
+    notes = []
+    for geom in np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE):
+        depth = float(data.geom_xpos[geom][2]) - position[2]
+        if data.geom_xmat[geom][8] > UPRIGHT_COS and depth > SUNK_M:
+            notes.append(f"the base stands {depth:.2f} m under the plane '{model.geom(geom).name or f'geom {geom}'}'")
+    return tuple(notes)
 
 
 def _body_points() -> Array:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -17,8 +20,8 @@ from embodied.errors import SceneError
 from robots.placement import Placement, frame_for_scene, place_arm
 
 __all__ = [
-    "Placement", "frame_for_scene", "load_scene", "place_arm", "resolve_scene", "scene_model", "shipped_scenes",
-    "squeeze",
+    "Placement", "frame_for_scene", "load_scene", "place_arm", "quiet", "resolve_scene", "scene_model",
+    "shipped_scenes", "squeeze",
 ]  # fmt: skip
 
 SCENES = Path(__file__).parent / "assets" / "scenes"
@@ -72,7 +75,8 @@ def load_scene(scene: str | Path) -> mujoco.MjSpec:
         spec = mujoco.MjSpec.from_file(str(path))
         # Fusing would lose the names of furniture, and discarding the colours of things.
         spec.compiler.fusestatic = spec.compiler.discardvisual = False
-        model = spec.compile()
+        with quiet():
+            model = spec.compile()
     except Exception as error:  # MuJoCo raises ValueError, FatalError and more for a scene's mistakes
         raise SceneError(f"scene '{path}' does not load: {squeeze(error)}") from None
     if not (np.isfinite(model.body_pos).all() and np.isfinite(model.qpos0).all()):
@@ -86,7 +90,9 @@ def scene_model(scene: str | Path) -> mujoco.MjModel:
     Raises:
         SceneError: As `load_scene`.
     """
-    return load_scene(scene).compile()
+    spec = load_scene(scene)
+    with quiet():
+        return spec.compile()
 
 
 def squeeze(error: object, limit: int = 240) -> str:
@@ -95,9 +101,19 @@ def squeeze(error: object, limit: int = 240) -> str:
 
 
 def silence_log_file() -> None:
-    """MuJoCo's warnings go to Python's logging instead of a MUJOCO_LOG.TXT in the user's folder."""
+    """MuJoCo's warnings go to Python's logging (level info) instead of a MUJOCO_LOG.TXT in the user's folder."""
     if mujoco.get_mju_user_warning() is None:
-        mujoco.set_mju_user_warning(_log.warning)
+        mujoco.set_mju_user_warning(_log.info)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What MuJoCo's compiler warns of goes to Python's logging (level info), a line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        _log.info("%s", squeeze(warning.message))
 
 
 def _short(text: str, limit: int = 120) -> str:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
@@ -18,7 +19,7 @@ from embodied.types import BaseFrame
 from robots.assembly import ArmScene, build_arm_scene, fetch_spec
 from robots.base import FETCH, FETCH_STATE_TERMS, OBJECT_TERMS, load_gymnasium
 from robots.fetch_arm import FetchArm, mat2euler
-from robots.placement import FETCH_BASE_M, Placement, place_arm
+from robots.placement import FETCH_BASE_M, Placement, find_surface, place_arm
 from robots.scene import scene_model
 
 COLUMNS = np.r_[0:3, 9:11, 20:25, 3:9, 11:20]
@@ -295,11 +296,13 @@ def test_meshes_and_textures_travel_along(tmp_path: Path) -> None:
         "</worldbody></mujoco>",
         encoding="utf-8",
     )
-    out = tmp_path / "out (2)"
+    out = tmp_path / "out & <2> 'it' \"is\" 好"
     scene = built(path, out=out)
     assert scene.path == out / "scene_compiled.xml"
-    assert str(tmp_path) not in scene.xml
-    assert "gymnasium_robotics" not in scene.xml
+    assert str(tmp_path) not in scene.path.read_text(encoding="utf-8")
+    files = [e.get("file") for e in ElementTree.fromstring(scene.xml).iter() if e.get("file")]
+    assert len(files) > 15
+    assert all(str(file).startswith("assets/") and (out / str(file)).is_file() for file in files)
     shutil.rmtree(home)
     moved = tmp_path / "elsewhere"
     shutil.move(out, moved)
@@ -354,6 +357,61 @@ def test_a_scene_that_uses_the_arms_names_keeps_them(tmp_path: Path) -> None:
     for _ in range(10):
         arm.step(data, np.array([0.0, 1.0, 0.0, 1.0]))
     assert arm.grip(data)[1] - start[1] > 0.1
+
+
+def test_a_second_arm_is_refused(tmp_path: Path) -> None:
+    first = built("tabletop_blocks", out=tmp_path / "first")
+    with pytest.raises(SceneError, match="Fetch arm of its own"):
+        built(first.path, at=((5.0, 0.0, 0.0), 0.0))
+
+
+SPECIAL = {
+    "frames": "<frame pos='1 2 0' euler='0 0 10'>{t}<frame euler='0 0 5'>{q}</frame></frame>",
+    "frame_first": "{t}<frame pos='0 0 .01'>{q}</frame>",
+    "replicas": "{t}<replicate count='3' offset='.06 0 0'>{q}</replicate>",
+    "unnamed": "<body pos='0 0 .2'><geom type='box' size='.25 .35 .2'/></body>{q}<body pos='3 0 0'><geom size='.1'/>"
+    "</body>",
+    "cable": "{t}{q}<composite type='cable' prefix='c' curve='s' count='5 1 1' size='.2' offset='0 .1 .6' "
+    "initial='free'><geom type='capsule' size='.005'/></composite>",
+    "flex": "{t}{q}<flexcomp name='f' type='grid' count='3 3 1' spacing='.05 .05 .05' pos='0 .2 .6' "
+    "radius='.005' mass='.1'/>",
+    "hills": "{t}{q}<geom type='hfield' hfield='h' pos='4 0 0'/>",
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_scenes_made_with_more_than_bodies(name: str, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    path = tmp_path / "s.xml"
+    content = SPECIAL[name].format(
+        t="<body name='table' pos='0 0 .2'><geom type='box' size='.25 .35 .2'/></body>",
+        q="<body name='q' pos='-.1 .1 .43'><freejoint/><geom size='.02'/></body>",
+    )
+    path.write_text(
+        "<mujoco><default><geom friction='2 .1 .1'/><default class='robot0:fetch'><geom rgba='1 0 0 1'/></default>"
+        "</default>"
+        "<asset><hfield name='h' nrow='2' ncol='2' size='1 1 .1 .1' elevation='0 1 0 1'/></asset>"
+        f"<worldbody>{content}</worldbody></mujoco>"
+    )
+    alone, scene = scene_model(path), built(path)
+    for i in range(1, alone.nbody):
+        if alone.body(i).name:
+            np.testing.assert_array_equal(scene.model.body(alone.body(i).name).pos, alone.body(i).pos)
+    table = find_surface_geom(scene.model)
+    assert scene.model.geom_friction[table, 0] == 2.0, "the scene's defaults hold for the scene ..."
+    arms = scene.model.geom(f"{scene.robot.body_prefix}base_link")
+    assert (arms.friction[0], arms.margin[0]) == (1.0, 0.001), "... and the arm's for the arm"
+    arm, data = FetchArm(scene.model, scene.frame, scene.robot), mujoco.MjData(scene.model)
+    arm.home(data)
+    np.testing.assert_allclose(arm.grip(data), (1.342, 0.749, 0.535), atol=2e-3)
+    assert not list(recwarn)
+
+
+def find_surface_geom(model: mujoco.MjModel) -> int:
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    surface = find_surface(model, data)
+    assert surface is not None
+    return surface.geom
 
 
 def test_a_scene_with_its_own_mocap_bodies_welds_and_actuators_keeps_them(tmp_path: Path) -> None:

@@ -233,6 +233,13 @@ def test_what_stands_elsewhere_or_does_not_collide_is_not_in_the_way() -> None:
         assert place_arm(*loaded(table(".25 .4 .4") + geom)).notes == ()
 
 
+def test_a_base_that_sinks_into_the_floor_is_told() -> None:
+    low = FLOOR + table(".25 .4 .1", pos="0 0 .1", block=BLOCK.format(x=0, y=0, z=0.22))
+    placed = place_arm(*loaded(low))
+    assert placed.position_m[2] == pytest.approx(-0.2)
+    assert placed.notes == ("the base stands 0.20 m under the plane 'floor'",)
+
+
 def test_the_boxes_hold_the_robots_meshes() -> None:
     model = fetch_spec().compile()
     data = mujoco.MjData(model)
