@@ -374,7 +374,7 @@ SPECIAL = {
     "cable": "{t}{q}<composite type='cable' prefix='c' curve='s' count='5 1 1' size='.2' offset='0 .1 .6' "
     "initial='free'><geom type='capsule' size='.005'/></composite>",
     "flex": "{t}{q}<flexcomp name='f' type='grid' count='3 3 1' spacing='.05 .05 .05' pos='0 .2 .6' "
-    "radius='.005' mass='.1'/>",
+    "radius='.005' mass='.1'><edge equality='true'/></flexcomp>",
     "hills": "{t}{q}<geom type='hfield' hfield='h' pos='4 0 0'/>",
 }
 
