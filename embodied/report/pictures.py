@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-MARGIN, CAPTION_LINES, LINE = 8, 9, 15
+MARGIN, CAPTION_LINES, LINE = 8, 6, 15
 INK, PAPER, GOOD, BAD = (28, 32, 38), (255, 255, 255), (24, 128, 56), (176, 48, 32)
 
 

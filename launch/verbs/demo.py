@@ -52,6 +52,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     for done in parts:
         # The training's evaluation is the one that the demo's success rate stands for.
         result = {**done.result, **result}
+    result = {name: value for name, value in result.items() if name not in ("wall_s", "cpu_s")}
     result |= {"task": TASK, "seed": config.seed, "scene": SCENE, "instruction": INSTRUCTION}
     return Outcome(all(done.ok for done in parts), result, table(parts, folder.path))
 

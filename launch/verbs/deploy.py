@@ -16,6 +16,9 @@ from embodied.errors import JobFailed, UserError
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 
+EPISODES = 100
+"""Of driver=sim where nothing is said: as many as a final evaluation has."""
+
 
 @dataclass(frozen=True)
 class KEYS:
@@ -24,9 +27,16 @@ class KEYS:
     bundle: str = key("folder that `embodied export` wrote", literal=True)
     driver: str = key("what is driven; trace replays the bundle's golden trace", "trace", choices=sorted(DRIVERS))
     seconds: float | None = key("how long to run; default: until the episodes are done", None, unit="s", minimum=0.0)
-    episodes: int = key("episodes to run with driver=sim", 100, minimum=1)
+    episodes: int | None = key("episodes with driver=sim; default: 100, or as many as fit in seconds=", None, minimum=1)
     seed: int = key("seed of the first episode; episode i uses seed+i", 2_000_000, minimum=0)
     out: str = key("run folder; default runs/deploy/<time>", "", literal=True)
+
+
+def bundle_folder(given: str) -> Path:
+    """The bundle itself: an export's run folder stands for the `bundle` folder inside."""
+    folder = Path(given).expanduser()
+    inside = folder / "bundle"
+    return inside if not (folder / "manifest.json").exists() and (inside / "manifest.json").exists() else folder
 
 
 def run_runtime(config: KEYS) -> dict[str, Any]:
@@ -38,9 +48,12 @@ def run_runtime(config: KEYS) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary) / "report.json"
-        words = [f"bundle={config.bundle}", f"driver={config.driver}", f"episodes={config.episodes}"]
-        words += [f"seed={config.seed}", f"out={report}"]
-        words += [] if config.seconds is None else [f"seconds={config.seconds}"]
+        words = [f"bundle={bundle_folder(config.bundle)}", f"driver={config.driver}", f"seed={config.seed}"]
+        words += [f"out={report}"]
+        if config.seconds is not None:
+            words.append(f"seconds={config.seconds}")
+        if config.episodes is not None or config.seconds is None:
+            words.append(f"episodes={config.episodes or EPISODES}")
         command = [sys.executable, "-m", "embodied.deploy", *words]
         ended = subprocess.run(command, capture_output=True, text=True)
         complaint = ended.stderr.strip().splitlines()

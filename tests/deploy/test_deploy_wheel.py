@@ -43,6 +43,16 @@ def test_an_empty_environment_replays_a_trace(reach_bundle: Path, tmp_path: Path
     assert report["ok"]
     assert report["parity_max_abs"] <= 1e-5
 
+    program = home / "bin" / "embodied"
+    deployed = call(program, "deploy", f"bundle={reach_bundle}", "driver=trace", cwd=tmp_path)
+    assert deployed.returncode == 0, deployed.stderr
+    assert json.loads(Path(deployed.stdout.splitlines()[-1]).read_text())["ok"]
+    for verb in ("list", "doctor"):
+        assert call(program, verb, cwd=tmp_path).returncode == 0
+    trained = call(program, "train", "task=fetch_reach", cwd=tmp_path)
+    assert (trained.returncode, len(trained.stderr.splitlines())) == (2, 1)
+    assert "pip install 'embodied-control[all]'" in trained.stderr
+
     simulated = call(python, "-m", "embodied.deploy", f"bundle={reach_bundle}", "driver=sim", cwd=tmp_path)
     assert (simulated.returncode, len(simulated.stderr.splitlines())) == (2, 1)
     assert "pip install 'embodied-control[sim]'" in simulated.stderr
