@@ -15,7 +15,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from embodied.protocols import Controller, Env
 from embodied.types import Goal, SceneDescription
 
 from . import build
-from .outcome import git_commit
+from .outcome import git_commit, plain, versions
 from .planning import Planned, plan
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from embodied.learning.controller import TorchController
     from embodied.learning.her import ReplayConfig
     from embodied.learning.sac import SacConfig
+    from embodied.run.config import TrainConfig
     from embodied.run.evaluate import Evaluation
     from embodied.run.result import TrainResult
-    from embodied.run.train import TrainConfig
 
 __all__ = [
     "Exported", "Goal", "Planned", "describe", "evaluate", "export", "load_controller", "make_env", "open_scene",
@@ -130,7 +130,7 @@ def train(
         logger: `jsonl` or `tensorboard`.
         progress: Show a bar on stderr.
         command: What a user would type to make this run, kept with the controller.
-        on_ready: Called once all that was asked for is known to be there, before anything is written.
+        on_ready: Called once all that was asked for is known to be there and the folder is this process's own.
 
     Raises:
         UserError: A task, folder or package that is not there.
@@ -140,7 +140,8 @@ def train(
     from embodied.learning.checkpoint import CheckpointStore
     from embodied.learning.her import HindsightReplay, ReplayConfig
     from embodied.learning.sac import SacConfig, SacLearner
-    from embodied.run.train import TrainConfig
+    from embodied.run.config import TrainConfig
+    from embodied.run.same import RunIdentity
     from embodied.run.train import train as run_training
 
     loop, sac, replay = loop or TrainConfig(), sac or SacConfig(), replay or ReplayConfig()
@@ -160,13 +161,12 @@ def train(
     with contextlib.closing(make_env(task)) as env:
         make_learner(env.spec)
         HindsightReplay(env.spec, env.reward, replay, loop.seed)
-    on_ready()
 
     return run_training(
         loop,
         lambda: make_env(task),
         make_learner,
-        lambda spec, reward: HindsightReplay(spec, reward, replay, loop.seed),
+        lambda spec, reward: HindsightReplay(spec, reward, replay, loop.seed, run_dir / "episodes.bin"),
         CheckpointStore(run_dir / "checkpoints", lambda line: print(line, file=sys.stderr)),
         run_dir,
         resume=resume,
@@ -174,6 +174,8 @@ def train(
         logger=logger,
         progress=progress,
         provenance={"command": command, "git_commit": git_commit()},
+        identity=RunIdentity(_settings(task, loop, sac, replay), versions()),
+        on_start=on_ready,
     )
 
 
@@ -216,6 +218,15 @@ def export(
         result = export_bundle(controller, trace, Path(out), provenance=told)
         both = closed_loop_success(env, controller, OnnxController(result.bundle), run_evaluation, episodes, seed)
     return Exported(result, both.policy, both.file)
+
+
+def _settings(task: str, loop: TrainConfig, sac: SacConfig, replay: ReplayConfig) -> dict[str, Any]:
+    """What decides what a run computes, flat: a resumed run must have the same."""
+    from embodied.run.config import LENGTHS
+
+    groups = {"": {"task": task}, "loop.": asdict(loop), "sac.": asdict(sac), "replay.": asdict(replay)}
+    flat = {f"{group}{name}": value for group, values in groups.items() for name, value in values.items()}
+    return {name: plain(value) for name, value in flat.items() if name.removeprefix("loop.") not in LENGTHS}
 
 
 def _resume_command(command: str, run_dir: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +43,26 @@ class CheckpointStore:
         }
         tensors = {f"{name}.safetensors": arrays for name, (arrays, _) in parts.items()}
         write_folder(self.folder / f"step_{step:012d}", INDEX, index, tensors)
-        for old in self._folders()[self._keep :]:
+        # Beside old checkpoints: drafts that a crash left behind.
+        for old in (*self._folders()[self._keep :], *self.folder.glob(".step_*")):
             shutil.rmtree(old, ignore_errors=True)
 
-    def newest(self) -> dict[str, tuple[Arrays, dict[str, Any]]] | None:
-        """The parts of the newest checkpoint that is whole; None where there is none."""
+    def newest_first(self) -> Iterator[dict[str, tuple[Arrays, dict[str, Any]]]]:
+        """The parts of each checkpoint that is whole; one line is said about each that is not."""
         for folder in self._folders():
             try:
                 index = read_index(folder, INDEX, KIND, SCHEMA)
-                return {
+                yield {
                     name: (read_tensors(folder, index, f"{name}.safetensors"), meta)
                     for name, meta in index["parts"].items()
                 }
             except IntegrityError as error:
                 self._say(f"passing over a checkpoint: {error}")
-        return None
+
+    @property
+    def any(self) -> bool:
+        """There are checkpoints, whole or not."""
+        return bool(self._folders())
 
     def clear(self) -> None:
         """Forget every checkpoint: a run that starts afresh."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embodied.errors import UserError
+from embodied.learning.episode_file import EpisodeFile, columns_of
 from embodied.learning.replay import Arrays, EpisodeReplay
 from embodied.protocols import GoalReward
 from embodied.rng import child_generator
@@ -37,9 +39,20 @@ class HindsightReplay:
     and termination of such a row are recomputed with the task's own `GoalReward`; the other rows keep what happened.
     """
 
-    def __init__(self, spec: EnvSpec, reward: GoalReward, config: ReplayConfig, seed: int) -> None:
+    def __init__(
+        self, spec: EnvSpec, reward: GoalReward, config: ReplayConfig, seed: int, path: Path | None = None
+    ) -> None:
+        """
+        Args:
+            spec: Gives the widths.
+            reward: The task's own.
+            config: Size and relabelling.
+            seed: Root of the draws.
+            path: File that the episodes are appended to, so that the replay can be taken up again; None: memory only.
+        """
         self.config = config
         self.episodes = EpisodeReplay(spec, config.capacity)
+        self._path, self._file = path, None
         self._reward = reward
         self._rng = child_generator(seed, "replay")
 
@@ -49,6 +62,8 @@ class HindsightReplay:
 
     def add(self, episode: Episode) -> None:
         """Take in a finished episode."""
+        if self._file is not None:
+            self._file.append(episode)
         self.episodes.add(episode)
 
     def sample(self, size: int) -> Batch:
@@ -74,15 +89,44 @@ class HindsightReplay:
             already_satisfied=outcome.success[size:],
         )
 
+    def begin(self) -> None:
+        """Start with nothing, on disk too."""
+        self.close()
+        if self._path is not None:
+            self._file = EpisodeFile(self._path, columns_of(self.episodes.rows))
+
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """For a checkpoint."""
-        arrays, meta = self.episodes.state()
-        return arrays, {**meta, "rng": self._rng.bit_generator.state}
+        """For a checkpoint: how long the file is, which is on the disk afterwards."""
+        if self._file is None:
+            raise RuntimeError("a replay without a file cannot be taken up again")
+        self._file.sync()
+        return {}, {"length": self._file.length, "rng": self._rng.bit_generator.state}
 
     def restore(self, arrays: Arrays, meta: dict[str, Any]) -> None:
-        """Undo `state`."""
-        self.episodes.restore(arrays, meta)
+        """Back to where `state` was taken; what was appended later is cut off.
+
+        Raises:
+            IntegrityError: The file is damaged before that.
+        """
+        if self._path is None:
+            raise RuntimeError("a replay without a file cannot be taken up again")
+        self.close()
+        file = EpisodeFile(self._path, columns_of(self.episodes.rows), meta["length"])
+        self._file = file
+        self.episodes.refill([place.steps for place in file.places], lambda index: file.read(file.places[index]))
         self._rng.bit_generator.state = meta["rng"]
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def summary(self) -> str:
+        """Size and memory in one line."""
+        rows, each = self.config.capacity, self.episodes.bytes_per_row
+        return f"replay: {rows:,} rows of {each} bytes, {rows * each / 1e6:,.0f} MB when full"
 
     def _observation(self, row: NDArray[np.int64], entity: NDArray[np.int32]) -> FloatArray:
         features = self.episodes.rows["entities"]

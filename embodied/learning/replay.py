@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embodied.errors import UserError
+from embodied.learning.episode_file import STATE_FIELDS
+from embodied.learning.memory import refuse_too_large
 from embodied.spec import EnvSpec
 from embodied.types import Episode
 
 Arrays = dict[str, NDArray[Any]]
-STATE_FIELDS = ("state", "entities", "achieved")
-"""Fields of an `Episode` with T + 1 rows; the others have T."""
 
 
 class EpisodeReplay:
@@ -35,7 +35,9 @@ class EpisodeReplay:
         if capacity < spec.horizon + 1:
             raise UserError(f"replay capacity {capacity} is too small: one episode takes {spec.horizon + 1} rows")
         self.capacity = capacity
-        self.rows = _allocate(spec, capacity)
+        shapes = _shapes(spec)
+        refuse_too_large(capacity, sum(_bytes(shape, dtype) for shape, dtype in shapes.values()))
+        self.rows = {name: np.zeros((capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
         self._episodes: deque[tuple[int, int]] = deque()
         self._free = 0
         self._starts = np.zeros(0, dtype=np.int64)
@@ -56,18 +58,8 @@ class EpisodeReplay:
 
     def add(self, episode: Episode) -> None:
         """Take in a finished episode of any length from 1 step on."""
-        length = len(episode)
-        if not 0 < length < self.capacity:
-            raise UserError(f"an episode of {length} steps does not fit a replay of {self.capacity} rows")
-        if self._free + length + 1 > self.capacity:
-            self._forget(self._free, self.capacity)
-            self._free = 0
-        start, stop = self._free, self._free + length + 1
-        self._forget(start, stop)
-        for name, rows in self.rows.items():
-            rows[start : stop - (name not in STATE_FIELDS)] = getattr(episode, name)
-        self._episodes.append((start, length))
-        self._free = stop
+        start = self._make_room(len(episode))
+        self._fill(start, episode)
         self._index()
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -82,22 +74,44 @@ class EpisodeReplay:
         episode = np.searchsorted(self._steps_before, picks, side="right") - 1
         return self._starts[episode] + picks - self._steps_before[episode], self._ends[episode]
 
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """The rows in use and the episodes' places, for a checkpoint."""
-        used = max((start + length + 1 for start, length in self._episodes), default=0)
-        arrays = {name: rows[:used] for name, rows in self.rows.items()}
-        return arrays, {"episodes": [list(item) for item in self._episodes], "free": self._free}
+    def refill(self, steps: Sequence[int], read: Callable[[int], Episode]) -> None:
+        """Back to the state after adding episodes of these lengths; only those that are still there are read.
 
-    def restore(self, arrays: Arrays, meta: dict[str, Any]) -> None:
-        """Undo `state`; a checkpoint of another task or of a larger replay is refused."""
-        for name, rows in self.rows.items():
-            saved = arrays[name]
-            if saved.shape[1:] != rows.shape[1:] or len(saved) > self.capacity:
-                raise UserError(f"the checkpoint's replay ({name} {saved.shape}) does not fit {rows.shape}")
-            rows[: len(saved)] = saved
-        self._episodes = deque((start, length) for start, length in meta["episodes"])
-        self._free = meta["free"]
+        Args:
+            steps: Length of every episode that was ever added, oldest first.
+            read: The episode with this index.
+        """
+        self._episodes.clear()
+        self._free = 0
+        for length in steps:
+            self._make_room(length)
+        first = len(steps) - len(self._episodes)
+        for index, (start, _) in enumerate(self._episodes):
+            self._fill(start, read(first + index))
         self._index()
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory of a row; an episode of T steps takes T + 1."""
+        return row_bytes(self.rows)
+
+    def _make_room(self, length: int) -> int:
+        """Reserves rows for an episode of so many steps, forgets what lies there, and returns the first."""
+        if not 0 < length < self.capacity:
+            raise UserError(f"an episode of {length} steps does not fit a replay of {self.capacity} rows")
+        if self._free + length + 1 > self.capacity:
+            self._forget(self._free, self.capacity)
+            self._free = 0
+        start, stop = self._free, self._free + length + 1
+        self._forget(start, stop)
+        self._episodes.append((start, length))
+        self._free = stop
+        return start
+
+    def _fill(self, start: int, episode: Episode) -> None:
+        stop = start + len(episode) + 1
+        for name, rows in self.rows.items():
+            rows[start : stop - (name not in STATE_FIELDS)] = getattr(episode, name)
 
     def _forget(self, start: int, stop: int) -> None:
         while self._episodes:
@@ -113,7 +127,8 @@ class EpisodeReplay:
         self._steps_before = np.concatenate(([0], np.cumsum(places[:, 1])))
 
 
-def _allocate(spec: EnvSpec, capacity: int) -> Arrays:
+def _shapes(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Shape of a row and type, by field of `Episode`."""
     layout, actions = spec.layout, spec.action_width
     entities, goal = len(layout.entities), layout.goal_width
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
@@ -133,4 +148,13 @@ def _allocate(spec: EnvSpec, capacity: int) -> Arrays:
     }
     if set(shapes) != {field.name for field in fields(Episode)}:
         raise TypeError("the replay's rows and the fields of Episode have come apart")
-    return {name: np.zeros((capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
+    return shapes
+
+
+def row_bytes(rows: Arrays) -> int:
+    """Memory of a row of all arrays together."""
+    return sum(array.nbytes // len(array) for array in rows.values())
+
+
+def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import resource
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from embodied.errors import UserError
+from embodied.errors import IntegrityError, UserError
 
 LOGGERS = ("jsonl", "tensorboard")
 CLOCK_KEYS = ("wall_s", "cpu_s", "cpu_train_s", "steps_per_s")
@@ -63,37 +65,72 @@ def process_cpu_s() -> float:
 
 
 class MetricsWriter:
-    """Appends rows to `metrics.jsonl`; the first keys are `step`, `wall_s`, `cpu_s`."""
+    """Appends rows to `metrics.jsonl`; the first keys are `step`, `wall_s`, `cpu_s`.
 
-    def __init__(self, run_dir: Path, logger: str = "jsonl", keep_until: int | None = None) -> None:
-        """Args:
-        run_dir: The run's folder, made if needed.
-        logger: `jsonl`, or `tensorboard` for event files beside it.
-        keep_until: Keep an earlier run's rows up to this step; None: start an empty file.
+    `begin` or `restore` opens the file. A checkpoint notes its length and CRC-32, so that a resumed run continues
+    exactly behind the rows that the checkpoint knows.
+    """
+
+    def __init__(self, run_dir: Path, logger: str = "jsonl") -> None:
+        """
+        Args:
+            run_dir: The run's folder.
+            logger: `jsonl`, or `tensorboard` for event files beside it.
         """
         if logger not in LOGGERS:
             raise UserError(f"unknown logger '{logger}'; valid: {', '.join(LOGGERS)}")
-        run_dir.mkdir(parents=True, exist_ok=True)
-        path = run_dir / "metrics.jsonl"
+        self.path = run_dir / "metrics.jsonl"
         self._board = _tensorboard(run_dir) if logger == "tensorboard" else None
-        kept = _rows_until(path, keep_until) if keep_until is not None and path.exists() else []
-        self._file = path.open("w", encoding="utf-8")
-        self._file.writelines(kept)
+        self._fd, self._length, self._crc = -1, 0, 0
+
+    def begin(self) -> None:
+        """An empty file."""
+        self._open(0, 0)
+
+    def state(self) -> dict[str, int]:
+        """For a checkpoint; what was written is on the disk afterwards."""
+        os.fsync(self._fd)
+        return {"length": self._length, "crc32": self._crc}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Back to where `state` was taken; later rows are cut off.
+
+        Raises:
+            IntegrityError: The rows that the checkpoint knows are not all there, or were changed.
+        """
+        try:
+            known = self.path.read_bytes()[: state["length"]]
+        except FileNotFoundError:
+            raise IntegrityError(f"{self.path} is missing: copy the whole run folder again") from None
+        if len(known) < state["length"] or zlib.crc32(known) != state["crc32"]:
+            raise IntegrityError(f"{self.path} is damaged or was edited: its rows are not those that were written")
+        self._open(state["length"], state["crc32"])
 
     def write(self, step: int, clock: RunClock, values: Mapping[str, Any]) -> None:
         """One row; `values` must be flat."""
         row = {"step": step, "wall_s": round(clock.wall_s, 3), "cpu_s": round(clock.cpu_s, 3), **values}
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+        data = (json.dumps(row) + "\n").encode()
+        write_all(self._fd, data)
+        self._length, self._crc = self._length + len(data), zlib.crc32(data, self._crc)
         if self._board is not None:
             for key, value in values.items():
                 self._board.add_scalar(key, value, step)
 
     def close(self) -> None:
-        """Flush and close."""
-        self._file.close()
+        """Close."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
         if self._board is not None:
             self._board.close()
+            self._board = None
+
+    def _open(self, length: int, crc: int) -> None:
+        if self._fd < 0:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.ftruncate(self._fd, length)
+        self._length, self._crc = length, crc
 
 
 class RunningMean:
@@ -111,6 +148,14 @@ class RunningMean:
             self._sums[key] = self._sums.get(key, 0.0) + value
         self._count += 1
 
+    def state(self) -> dict[str, Any]:
+        """JSON values, for a checkpoint."""
+        return {"sums": dict(self._sums), "count": self._count}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Undo `state`."""
+        self._sums, self._count = dict(state["sums"]), state["count"]
+
     def take(self) -> dict[str, float]:
         """The means since the last call; empty where nothing was added."""
         means = {key: value / self._count for key, value in self._sums.items()}
@@ -118,17 +163,11 @@ class RunningMean:
         return means
 
 
-def _rows_until(path: Path, step: int) -> list[str]:
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            break
-        if row["step"] > step:
-            break
-        kept.append(line)
-    return kept
+def write_all(fd: int, data: bytes) -> None:
+    """All of it, unbuffered: an error (disk full) comes here and not when the file is closed."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def _tensorboard(run_dir: Path) -> Any:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from embodied.learning.her import ReplayConfig
 from embodied.learning.sac import SacConfig
+from embodied.run.config import TrainConfig
 from embodied.run.metrics import LOGGERS
-from embodied.run.train import TrainConfig
 
 from ..keys import key, nested
 from ..outcome import Outcome, RunFolder

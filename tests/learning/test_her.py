@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,15 +87,21 @@ def test_goals_that_held_before_the_action_are_counted(spec: EnvSpec, reward: Go
 
 
 def test_the_same_seed_draws_the_same_and_restore_goes_on_alike(
-    spec: EnvSpec, reward: GoalReward, make_episode: Make
+    spec: EnvSpec, reward: GoalReward, make_episode: Make, tmp_path: Path
 ) -> None:
     config = ReplayConfig(capacity=100)
-    one, twin, other, later = (HindsightReplay(spec, reward, config, seed) for seed in (0, 0, 1, 7))
+    one = HindsightReplay(spec, reward, config, 0, tmp_path / "episodes.bin")
+    twin, other = (HindsightReplay(spec, reward, config, seed) for seed in (0, 1))
+    later = HindsightReplay(spec, reward, config, 7, tmp_path / "episodes.bin")
     for replay in (one, twin, other):
+        replay.begin()
         replay.add(make_episode(1, 8))
     assert np.array_equal(one.sample(64).goal, twin.sample(64).goal)
     assert not np.array_equal(one.sample(64).goal, other.sample(64).goal)
-    later.restore(*one.state())
+    saved = one.state()
+    one.add(make_episode(2, 8))
+    later.restore(*saved)
+    one.restore(*saved)
     assert np.array_equal(one.sample(64).goal, later.sample(64).goal)
 
 

@@ -90,14 +90,27 @@ def test_empty_and_too_small_replays_say_so(spec: EnvSpec, make_episode: Make) -
         EpisodeReplay(spec, 9).add(make_episode(0, 9))
 
 
-def test_state_and_restore_go_on_alike(spec: EnvSpec, make_episode: Make) -> None:
+def test_a_refilled_replay_goes_on_alike(spec: EnvSpec, make_episode: Make) -> None:
     replay, twin = EpisodeReplay(spec, 30), EpisodeReplay(spec, 30)
-    for number in range(7):
-        replay.add(make_episode(number, 4 + number % 3))
-    twin.restore(*replay.state())
+    added = [make_episode(number, 4 + number % 3) for number in range(7)]
+    for episode in added:
+        replay.add(episode)
+    read: list[int] = []
+
+    def from_disk(index: int) -> Episode:
+        read.append(index)
+        return added[index]
+
+    twin.refill([len(episode) for episode in added], from_disk)
+    assert read == list(range(7 - len(read), 7))
+    assert len(read) < 7
     for number in range(7, 12):
         for one in (replay, twin):
             one.add(make_episode(number, 5))
         assert all(_same(a, b) for a, b in zip(replay, twin, strict=True))
-    with pytest.raises(UserError, match="does not fit"):
-        EpisodeReplay(spec, 10).restore(*replay.state())
+    assert np.array_equal(replay.draw(50, np.random.default_rng(1))[0], twin.draw(50, np.random.default_rng(1))[0])
+
+
+def test_what_does_not_fit_in_memory_is_refused_at_once(spec: EnvSpec) -> None:
+    with pytest.raises(UserError, match=r"replay.capacity=1000000000000 needs .* GiB .* at most replay.capacity=\d+$"):
+        EpisodeReplay(spec, 10**12)

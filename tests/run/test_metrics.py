@@ -8,13 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from embodied.errors import UserError
+from embodied.errors import IntegrityError, UserError
 from embodied.run.metrics import MetricsWriter, RunClock, RunningMean
 from embodied.run.result import ScheduledEvaluation, first_reached
 
 
 def test_rows_are_flat_and_begin_with_step_and_times(tmp_path: Path) -> None:
     writer = MetricsWriter(tmp_path / "run")
+    writer.begin()
     writer.write(5, RunClock(), {"loss": 0.5})
     rows = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     writer.close()
@@ -24,18 +25,40 @@ def test_rows_are_flat_and_begin_with_step_and_times(tmp_path: Path) -> None:
 
 def test_a_resumed_run_keeps_rows_up_to_its_checkpoint(tmp_path: Path) -> None:
     first = MetricsWriter(tmp_path)
+    first.begin()
     for step in (1, 2, 3):
+        if step == 3:
+            state = first.state()
         first.write(step, RunClock(), {"x": step})
     first.close()
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "wall')
-    second = MetricsWriter(tmp_path, keep_until=2)
+    second = MetricsWriter(tmp_path)
+    second.restore(state)
     second.write(3, RunClock(), {"x": 30})
     second.close()
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["x"] for row in rows] == [1, 2, 30]
-    MetricsWriter(tmp_path).close()
+    third = MetricsWriter(tmp_path)
+    third.begin()
+    third.close()
     assert (tmp_path / "metrics.jsonl").read_text() == ""
+
+
+@pytest.mark.parametrize("damage", ["cut", "digit", "missing"])
+def test_rows_that_are_not_those_that_were_written_are_refused(tmp_path: Path, damage: str) -> None:
+    writer = MetricsWriter(tmp_path)
+    writer.begin()
+    writer.write(1, RunClock(), {"x": 123})
+    state = writer.state()
+    writer.close()
+    path = tmp_path / "metrics.jsonl"
+    data = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
+        path.write_bytes(data[:-3] if damage == "cut" else data.replace(b"123", b"124"))
+    with pytest.raises(IntegrityError, match="metrics.jsonl"):
+        MetricsWriter(tmp_path).restore(state)
 
 
 def test_unknown_and_missing_loggers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +88,7 @@ def test_tensorboard_gets_every_value(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(importlib, "import_module", lambda name: SimpleNamespace(Writer=Writer))
     writer = MetricsWriter(tmp_path, "tensorboard")
+    writer.begin()
     writer.write(7, RunClock(), {"loss": 0.5})
     writer.close()
     assert written == [("loss", 0.5, 7), (str(tmp_path / "tensorboard"), 0.0, 0)]

@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embodied.errors import UserError
+from embodied.errors import IntegrityError, UserError
 from embodied.learning.checkpoint import CheckpointStore
 from embodied.learning.controller import load_controller
+from embodied.learning.episode_file import EpisodeFile, columns_of
 from embodied.learning.her import HindsightReplay, ReplayConfig
 from embodied.learning.sac import SacConfig, SacLearner
 from embodied.run.evaluate import evaluate
+from embodied.run.lock import RunLock
 from embodied.run.metrics import CLOCK_KEYS
+from embodied.run.same import RunIdentity
 from embodied.run.train import TrainConfig, train
+from embodied.types import Episode
 
 TINY = TrainConfig(
     total_steps=150,
@@ -30,6 +34,15 @@ TINY = TrainConfig(
     checkpoint_every=60,
 )
 SAC = SacConfig(hidden=(32, 32))
+REPLAY = ReplayConfig(capacity=60)
+"""Smaller than the run: old episodes are forgotten."""
+
+
+def episodes_in(run: Run) -> list[Episode]:
+    """The episodes of a run's file."""
+    env, path = run.make_env(), run.folder / "episodes.bin"
+    replay = HindsightReplay(env.spec, env.reward, REPLAY, 0)
+    return list(EpisodeFile(path, columns_of(replay.episodes.rows), path.stat().st_size))
 
 
 class Run:
@@ -44,7 +57,7 @@ class Run:
             config,
             self.make_env,
             lambda spec: SacLearner(spec, sac, config.seed),
-            lambda spec, reward: HindsightReplay(spec, reward, ReplayConfig(capacity=5000), config.seed),
+            lambda spec, reward: HindsightReplay(spec, reward, REPLAY, config.seed, self.folder / "episodes.bin"),
             CheckpointStore(self.folder / "checkpoints", self.said.append),
             self.folder,
             progress=False,
@@ -198,9 +211,10 @@ def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(
     result = resumed(TINY, resume=True)
     assert result["env_steps"] == 150
     assert [point["env_steps"] for point in result["evaluations"]] == [50, 100, 150]
-    steps = [row["step"] for row in resumed.rows()]
-    assert steps == sorted(steps)
-    assert {25, 50, 75, 100, 125, 150} <= set(steps)
+    undisturbed = Run(tmp_path / "undisturbed", make_point_mass)
+    expected = undisturbed(TINY)
+    assert resumed.rows() == undisturbed.rows()
+    assert _timeless(result) == _timeless(expected)
 
 
 def test_resume_passes_over_a_damaged_checkpoint(run: Run) -> None:
@@ -212,6 +226,86 @@ def test_resume_passes_over_a_damaged_checkpoint(run: Run) -> None:
     assert "step_000000000150" in run.said[0]
     assert result["env_steps"] == 180
     assert result["updates"] == 141
+
+
+def test_no_usable_checkpoint_is_refused_and_nothing_is_lost(run: Run) -> None:
+    run(TINY)
+    files = [path for path in (run.folder / "checkpoints").rglob("learner.safetensors")]
+    for path in files:
+        path.write_bytes(path.read_bytes()[:-1])
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    with pytest.raises(IntegrityError, match="no checkpoint in .* can be used"):
+        run(TINY, resume=True)
+    assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("victim", ["episodes.bin", "metrics.jsonl"])
+def test_damage_behind_the_previous_checkpoint_costs_one_interval(
+    run: Run, capsys: pytest.CaptureFixture[str], victim: str
+) -> None:
+    run(TINY)
+    rows = run.rows()
+    path = run.folder / victim
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 4
+    path.write_bytes(bytes(data))
+    run(TINY, resume=True)
+    said = [line for line in capsys.readouterr().err.splitlines() if "passing over" in line]
+    assert len(said) == 1
+    assert "150" in said[0]
+    assert run.rows() == rows
+
+
+@pytest.mark.parametrize("victim", ["episodes.bin", "metrics.jsonl"])
+def test_damage_before_every_checkpoint_is_refused(run: Run, victim: str) -> None:
+    """Checkpoints at 140 and 150 know 11 and 12 episodes: the eleventh is damaged, or an early row."""
+    run(dataclasses.replace(TINY, checkpoint_every=140))
+    path = run.folder / victim
+    data = bytearray(path.read_bytes())
+    data[len(data) * (21 if victim == "episodes.bin" else 9) // 24] ^= 4
+    path.write_bytes(bytes(data))
+    with pytest.raises(IntegrityError, match=f"no checkpoint in .*{victim}"):
+        run(dataclasses.replace(TINY, checkpoint_every=140), resume=True)
+
+
+def test_other_settings_and_newer_versions(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run(TINY, identity=RunIdentity({"sac.gamma": 0.9}, {"torch": "2.0", "mujoco": "3.8.1"}))
+    with pytest.raises(UserError, match="begun with sac.gamma=0.9, not 0.8"):
+        run(TINY, resume=True, identity=RunIdentity({"sac.gamma": 0.8}, {}))
+    run(TINY, resume=True, identity=RunIdentity({"sac.gamma": 0.9}, {"torch": "2.1", "mujoco": "3.8.1"}))
+    said = [line for line in capsys.readouterr().err.splitlines() if "numbers may differ" in line]
+    assert said == ["the checkpoint was made with torch 2.0, this is torch 2.1: numbers may differ from here on"]
+
+
+def test_a_second_process_in_the_folder_is_refused(run: Run) -> None:
+    with RunLock(run.folder), pytest.raises(UserError, match="another process trains in"):
+        run(TINY)
+    assert not (run.folder / "metrics.jsonl").exists()
+    run(TINY)
+
+
+def test_recorder_and_demonstrations(run: Run) -> None:
+    class Recorder:
+        def __init__(self, resume_at: int | None) -> None:
+            recorded[resume_at or 0 :] = []
+            self.episodes = len(recorded)
+
+        def add(self, episode: Episode) -> None:
+            recorded.append(episode)
+
+        def close(self) -> None:
+            closed.append(True)
+
+    recorded: list[Episode] = []
+    closed: list[bool] = []
+    run(dataclasses.replace(TINY, total_steps=100), make_recorder=Recorder)
+    assert len(recorded) == 100 // 12
+    run(TINY, resume=True, make_recorder=Recorder)
+    assert len(recorded) == 150 // 12
+    assert len(closed) == 2
+    other = Run(run.folder / "other", run.make_env)
+    other(dataclasses.replace(TINY, total_steps=45), demonstrations=recorded)
+    assert len(episodes_in(other)) == 150 // 12 + 45 // 12
 
 
 def test_resume_without_a_checkpoint_and_a_fresh_start_over_an_old_run(run: Run) -> None:

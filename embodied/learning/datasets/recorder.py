@@ -1,0 +1,249 @@
+"""Writes episodes to a data set as they finish."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from embodied.errors import UserError
+from embodied.learning.datasets.columns import OWN, GoalLayout, split
+from embodied.learning.datasets.files import StagedFile, stored_size
+from embodied.learning.datasets.layouts import FileLayout, layout_named
+from embodied.learning.datasets.reader import Opened, open_dataset
+from embodied.learning.datasets.seal import EPISODE_MARK, FILE_MARK, EpisodeSeal, pack
+from embodied.learning.datasets.sources import HEADER, RECORD
+from embodied.learning.datasets.terms import file_record, fingerprint
+from embodied.types import Episode
+
+
+class EpisodeSink(Protocol):
+    """What a trainer hands its finished episodes to."""
+
+    @property
+    def episodes(self) -> int:
+        """Recorded so far: what a checkpoint remembers."""
+        ...
+
+    def add(self, episode: Episode, seed: int | None = None) -> None: ...
+    def truncate_to(self, episodes: int) -> None: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def open_recorder(path: str | Path, layout: str, goals: GoalLayout, resume_at: int | None = None) -> Recorder:
+    """A recorder that begins a new data set, or goes on with one.
+
+    Args:
+        path: Minari: the data set's folder; robomimic: a file that ends in `.hdf5`.
+        layout: `minari` or `robomimic`.
+        goals: The goal dictionaries of the task that is recorded.
+        resume_at: None for a new data set. A number: go on with the one that is there after its first so many
+            episodes; what follows them is dropped, however it looks.
+
+    Raises:
+        UserError: The data set is there already, is another task's, has fewer intact episodes, or cannot be written.
+    """
+    kind = layout_named(layout)
+    kind.check_name(Path(path))
+    file = kind.file_of(Path(path))
+    if file.exists():
+        if resume_at is None:
+            raise UserError(f"{file} is there already: choose another name, or resume the run that recorded it")
+        recorder = Recorder(file, kind, goals, _resumed(file, kind, goals, resume_at))
+        recorder.tell_totals()
+        return recorder
+    if resume_at:
+        raise UserError(f"{file} is gone, and the run that is resumed recorded {resume_at} episodes there: record elsewhere")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        recorder = Recorder(file, kind, goals, _EpisodeFile.create(file, kind, goals))
+    except OSError as error:
+        raise UserError(f"cannot record into {file}: {error.strerror or error}") from None
+    recorder.tell_totals()
+    return recorder
+
+
+class Recorder:
+    """Appends episodes to a data set. Each is in the file when `add` returns, whatever becomes of the process then.
+
+    A disk that is full ends the recording and leaves in the file what was recorded before.
+    """
+
+    def __init__(self, path: Path, layout: FileLayout, goals: GoalLayout, file: _EpisodeFile) -> None:
+        self.path = path
+        """The HDF5 file."""
+        self._layout = layout
+        self._goals = goals
+        self._file: _EpisodeFile | None = file
+        self._episodes = file.episodes
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def episodes(self) -> int:
+        """Recorded so far."""
+        return self._episodes
+
+    def add(self, episode: Episode, seed: int | None = None) -> None:
+        """Record a finished episode, and the seed of its reset where that is known.
+
+        Raises:
+            UserError: The disk does not take it, or did not before; the episodes before it are safe.
+        """
+        file = self._open_file()
+        try:
+            file.append(episode, seed)
+            self._episodes = file.episodes
+            self._layout.write_beside(self.path, file.totals, self._goals)
+        except OSError as error:
+            self._give_up()
+            raise UserError(self._stopped(error.strerror or str(error))) from None
+        except BaseException:
+            self._give_up()
+            raise
+
+    def truncate_to(self, episodes: int) -> None:
+        """Forget all but the first so many; a run that is resumed from a checkpoint records the others again."""
+        if episodes == self._episodes:
+            return
+        if not 0 <= episodes < self._episodes:
+            raise UserError(f"{self.path} has {self._episodes} episodes, not the {episodes} that are to be kept")
+        self._open_file().close()
+        self._file = None
+        self._file = _resumed(self.path, self._layout, self._goals, episodes)
+        self._episodes = episodes
+        self.tell_totals()
+
+    def tell_totals(self) -> None:
+        """Bring what stands beside the file up to date."""
+        try:
+            self._layout.write_beside(self.path, self._open_file().totals, self._goals)
+        except OSError as error:
+            self._give_up()
+            raise UserError(self._stopped(error.strerror or str(error))) from None
+
+    def sync(self) -> None:
+        """What was recorded survives a loss of power; before a checkpoint that counts it."""
+        self._open_file().sync()
+
+    def close(self) -> None:
+        """Ends the recording. May be called twice."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            try:
+                file.close()
+            except OSError as error:
+                raise UserError(self._stopped(error.strerror or str(error))) from None
+
+    def _open_file(self) -> _EpisodeFile:
+        if self._file is None:
+            raise UserError(self._stopped("it was closed"))
+        return self._file
+
+    def _give_up(self) -> None:
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
+
+    def _stopped(self, why: str) -> str:
+        return f"recording into {self.path} ended after {self._episodes} episodes, which are safe there: {why}"
+
+
+class _EpisodeFile:
+    """The HDF5 file under a recorder: h5py writes to memory, and whole episodes go to the disk."""
+
+    def __init__(self, staged: StagedFile, layout: FileLayout, goals: GoalLayout, path: Path, fresh: bool) -> None:
+        import h5py
+
+        self._staged = staged
+        self._layout = layout
+        self._goals = goals
+        self._path = path
+        # Of this version on, HDF5 keeps checksums of its own structure.
+        self._file = h5py.File(staged, "w" if fresh else "r+", libver=("v108", "v108"))
+        self.totals = (0, 0)
+
+    @classmethod
+    def create(cls, path: Path, layout: FileLayout, goals: GoalLayout) -> _EpisodeFile:
+        """A new file, which appears under its name with its header in it."""
+        fresh = path.with_name(f".{path.name}.new")
+        fresh.unlink(missing_ok=True)
+        staged = StagedFile(fresh)
+        try:
+            file = cls(staged, layout, goals, path, fresh=True)
+            header = pack(FILE_MARK, file_record(layout.name, goals))
+            file._file.attrs[HEADER] = np.frombuffer(header, dtype=np.uint8)
+            layout.begin(file._file, goals)
+            file._commit()
+            os.replace(fresh, path)
+        except BaseException:
+            staged.close()
+            fresh.unlink(missing_ok=True)
+            raise
+        return file
+
+    @classmethod
+    def reopen(cls, path: Path, layout: FileLayout, goals: GoalLayout, totals: tuple[int, int]) -> _EpisodeFile:
+        """A file that is known to be whole."""
+        file = cls(StagedFile(path), layout, goals, path, fresh=False)
+        file.totals = totals
+        return file
+
+    @property
+    def episodes(self) -> int:
+        return self.totals[0]
+
+    def append(self, episode: Episode, seed: int | None) -> None:
+        """An episode, on the disk when this returns."""
+        number, steps = self.episodes, len(episode)
+        columns, own = split(episode, self._goals)
+        arrays = self._layout.arrays(columns) | {f"{OWN}/{name}": array for name, array in own.items()}
+        group = self._file.create_group(self._layout.group_of(number))
+        group.attrs.update(self._layout.attributes(number, steps, seed))
+        offsets = {path: _write(group, path, array) for path, array in arrays.items()}
+        head = {"layout": self._layout.name, "task": self._goals.spec.task, "terms": fingerprint(self._goals.spec)}
+        seal = EpisodeSeal.of(head | {"episode": number, "steps": steps, "seed": seed}, arrays)
+        _write(group, RECORD, np.frombuffer(pack(EPISODE_MARK, seal.record(offsets)), dtype=np.uint8))
+        self.totals = (number + 1, self.totals[1] + steps)
+        self._layout.write_totals(self._file, self.totals)
+        self._commit()
+
+    def sync(self) -> None:
+        self._staged.sync()
+
+    def close(self) -> None:
+        self._file.close()
+        try:
+            self._staged.commit()
+            self._staged.sync()
+        finally:
+            self._staged.close()
+
+    def abandon(self) -> None:
+        """Let go without writing."""
+        with suppress(Exception):  # HDF5's own state no longer matters
+            self._file.close()
+        self._staged.close()
+
+    def _commit(self) -> None:
+        self._file.flush()
+        self._staged.commit()
+
+
+def _write(group: Any, path: str, array: np.ndarray) -> int:
+    """Writes an array in one piece and says where in the file it begins."""
+    return group.create_dataset(path, data=array, track_times=False).id.get_offset() or 0
+
+
+def _resumed(path: Path, layout: FileLayout, goals: GoalLayout, episodes: int) -> _EpisodeFile:
+    """The file with its first `episodes` and no others: as it is where it is whole, else written anew."""
+    opened = open_dataset(path, goals, empty=True) if path.stat().st_size else None
+    ...

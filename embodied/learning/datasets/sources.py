@@ -1,0 +1,257 @@
+"""Ways to get at the episodes of a file: through HDF5, or by their records where the file's structure is broken."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from embodied.errors import EmbodiedError, UserError
+from embodied.learning.datasets.columns import OWN, Arrays, Columns
+from embodied.learning.datasets.files import PaddedFile
+from embodied.learning.datasets.layouts import FileLayout, UnknownLayout, all_layouts, layout_named
+from embodied.learning.datasets.seal import EPISODE_MARK, FILE_MARK, EpisodeSeal, Record, arrays_at, scan, unpack
+
+RECORD = f"{OWN}/record"
+HEADER = OWN
+"""Attribute of the file that holds its record."""
+T = TypeVar("T")
+
+
+class Broken(Exception):
+    """Something in a file cannot be read, or is not what was written; the message says what in a few words."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An episode as it lies in a file."""
+
+    columns: Columns
+    own: Arrays | None
+    """Our arrays by name; None where other software recorded the episode."""
+    seed: int | None
+
+
+class Lacking(Broken):
+    """An episode has not the arrays that a goal task's has."""
+
+
+class Source(Protocol):
+    """Episodes of one file."""
+
+    layout: FileLayout
+    header: Record | None
+    """The file's record; None for files of others."""
+
+    def env_id(self, file: Path) -> str | None:
+        """Gymnasium's name of the environment, where the data set says it."""
+        ...
+
+    def numbers(self) -> list[int]:
+        """Those that the file has, readable or not; `Broken` where it does not tell."""
+        ...
+
+    def load(self, number: int) -> Stored:
+        """An episode; `Broken` where it is not intact."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def guarded(action: Callable[[], T]) -> T:
+    """What `action` returns; whatever HDF5 raises on a damaged file becomes `Broken`."""
+    try:
+        return action()
+    except (EmbodiedError, Broken):
+        raise
+    except ModuleNotFoundError as error:
+        raise UserError(f"'{error.name}' is missing: pip install 'embodied-control[train]'") from None
+    except Exception as error:  # a damaged file makes h5py raise nearly anything
+        raise Broken(" ".join(str(error).split())[:120] or type(error).__name__) from error
+
+
+class Hdf5Source:
+    """Through HDF5. Of a truncated file there are two views, which differ in what stands behind its end: what reads the
+    same in both does not depend on it."""
+
+    def __init__(self, layout: FileLayout, files: Sequence[Any]) -> None:
+        self.layout = layout
+        self._files = files
+        self.header = guarded(lambda: _header(files[0]))
+
+    def numbers(self) -> list[int]:
+        return guarded(lambda: self.layout.numbers(self._files[0]) or [])
+
+    def env_id(self, file: Path) -> str | None:
+        return guarded(lambda: self.layout.env_id(self._files[0], file))
+
+    def load(self, number: int) -> Stored:
+        first, *others = (guarded(lambda file=file: self._load(file, number)) for file in self._files)
+        if any(not _alike(first, other) for other in others):
+            raise Broken("it goes on behind the end of the file")
+        return first
+
+    def close(self) -> None:
+        for file in self._files:
+            guarded(file.close)
+
+    def _load(self, file: Any, number: int) -> Stored:
+        group = file[self.layout.group_of(number)]
+        if self.header is not None and RECORD in group:
+            return self._sealed(group)
+        paths = [*self.layout.needed, *(path for path in self.layout.optional if path in group)]
+        missing = [path for path in paths if path not in group]
+        if missing:
+            raise Lacking(f"there is no {missing[0]}, but {', '.join(sorted(_leaves(group)))}")
+        seed = group.attrs.get("seed")
+        columns = self.layout.columns({path: _read(group[path]) for path in paths})
+        return Stored(columns, None, None if seed is None else int(seed))
+
+    def _sealed(self, group: Any) -> Stored:
+        record = unpack(_read(group[RECORD]).tobytes(), EPISODE_MARK)
+        if record is None:
+            raise Broken("its record is damaged")
+        seal = EpisodeSeal.from_record(record)
+        arrays = {}
+        for path, (dtype, shape) in seal.shapes.items():
+            found = group[path]
+            if found.dtype != np.dtype(dtype) or found.shape != shape:
+                raise Broken(f"{path} is not what was written")
+            arrays[path] = found[()].astype(dtype, copy=False)
+        return opened(seal, arrays, self.layout)
+
+
+class RawSource:
+    """By the records in the file's bytes, without HDF5."""
+
+    def __init__(self, data: mmap.mmap, header: Record | None, records: dict[int, Record]) -> None:
+        self._data = data
+        self.records = records
+        """By episode; of two records the later one counts."""
+        newest = header or next(iter(records.values()))
+        self.header: Record | None = {"named": None, "env_id": None, **newest}
+        self.layout = layout_named(newest["layout"])
+
+    @classmethod
+    def of(cls, path: Path, listed: Collection[int] | None) -> RawSource | None:
+        """None for a file without records of ours; of the episodes only those `listed`, where there is a list.
+
+        Raises:
+            IntegrityError: A record is of a newer schema.
+        """
+        if path.stat().st_size == 0:
+            return None
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        header = next(scan(data, FILE_MARK), None)
+        records = {record["episode"]: record for record in scan(data, EPISODE_MARK)}
+        if header is None and not records:
+            data.close()
+            return None
+        if listed is not None:
+            records = {number: record for number, record in records.items() if number in listed}
+        return cls(data, header, records)
+
+    def env_id(self, file: Path) -> str | None:
+        del file
+        return None
+
+    def numbers(self) -> list[int]:
+        return sorted(self.records)
+
+    def load(self, number: int) -> Stored:
+        record = self.records[number]
+        arrays = arrays_at(self._data, record)
+        if arrays is None:
+            raise Broken("it goes on behind the end of the file")
+        return opened(EpisodeSeal.from_record(record), arrays, self.layout)
+
+    def close(self) -> None:
+        self._data.close()
+
+
+def opened(seal: EpisodeSeal, arrays: Arrays, layout: FileLayout) -> Stored:
+    """A sealed episode's parts; `Broken` where the arrays are not those that were sealed."""
+    if not seal.holds(arrays):
+        raise Broken("its checksum is not that of its numbers")
+    own = {path.removeprefix(f"{OWN}/"): array for path, array in arrays.items() if path.startswith(f"{OWN}/")}
+    common = {path: array for path, array in arrays.items() if not path.startswith(f"{OWN}/")}
+    return Stored(layout.columns(common), own, seal.seed)
+
+
+def open_hdf5(path: Path) -> Any:
+    """The file in h5py, read only, whether or not someone is writing it; `Broken` where HDF5 does not take it."""
+
+    def action() -> Any:
+        import h5py
+
+        return h5py.File(path, "r", locking=False)
+
+    return guarded(action)
+
+
+def open_padded(path: Path, length: int) -> list[Any]:
+    """Two views of a truncated file in h5py, continued with zeros and with ones."""
+
+    def action() -> list[Any]:
+        import h5py
+
+        return [h5py.File(PaddedFile(path, length, fill), "r") for fill in (0x00, 0xFF)]
+
+    return guarded(action)
+
+
+def layout_of(file: Any) -> FileLayout:
+    """The layout of an open file.
+
+    Raises:
+        UnknownLayout: It has neither.
+        Broken: It does not tell.
+    """
+    header = guarded(lambda: _header(file))
+    if header is not None:
+        return layout_named(header["layout"])
+    for layout in all_layouts():
+        if guarded(lambda layout=layout: layout.numbers(file)) is not None:
+            return layout
+    known = "; ".join(f"{layout.name} ({layout.looks_like})" for layout in all_layouts())
+    raise UnknownLayout(f"it is HDF5 but of no known layout: {known}")
+
+
+def _header(file: Any) -> Record | None:
+    if HEADER not in file.attrs:
+        return None
+    record = unpack(np.asarray(file.attrs[HEADER], dtype=np.uint8).tobytes(), FILE_MARK)
+    if record is None:
+        raise Broken("its header is damaged")
+    return record
+
+
+def _read(dataset: Any) -> np.ndarray:
+    """All of a dataset whose declared size is one that the file can hold."""
+    space = dataset.nbytes
+    if dataset.chunks is None:
+        held = dataset.id.get_storage_size()
+    else:
+        held = dataset.id.get_num_chunks() * int(np.prod(dataset.chunks)) * dataset.dtype.itemsize
+    if space > held:
+        raise Broken(f"{dataset.name} is not all there")
+    return dataset[()]
+
+
+def _leaves(group: Any, prefix: str = "") -> Iterator[str]:
+    for name, item in group.items():
+        if hasattr(item, "keys"):
+            yield from _leaves(item, f"{prefix}{name}/")
+        else:
+            yield prefix + name
+
+
+def _alike(one: Stored, other: Stored) -> bool:
+    pairs = [(getattr(one.columns, name), getattr(other.columns, name)) for name in vars(one.columns)]
+    same = (a is b if a is None or b is None else a.tobytes() == b.tobytes() and a.shape == b.shape for a, b in pairs)
+    return one.seed == other.seed and all(same)

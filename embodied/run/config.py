@@ -1,0 +1,65 @@
+"""How long a training is, how it explores, and when it is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from embodied.errors import UserError
+from embodied.run.evaluate import EVALUATION_SEED
+
+LENGTHS = ("total_steps", "checkpoint_every")
+"""Settings that a resumed run may change: they do not change what is computed up to where it stands."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long a run is, how it explores, and when it is evaluated, logged and saved. Steps are environment steps."""
+
+    total_steps: int = 200_000
+    """Every step taken in a training environment counts."""
+    seed: int = 0
+    """Root of every random number of the run."""
+    workers: int = 1
+    """Environments that are stepped in turn."""
+    start_steps: int = 1_000
+    """Steps with uniformly random actions before the policy acts."""
+    random_share: float = 0.1
+    """Share of later actions that stay uniformly random."""
+    batch_size: int = 256
+    """Transitions per update."""
+    update_every: int = 1
+    """Steps between two rounds of updates."""
+    updates_per_round: int = 1
+    """Updates in a round."""
+    eval_every: int = 2_000
+    """Steps between two scheduled evaluations."""
+    eval_late_after: int = 200_000
+    """From this step on evaluations are rarer."""
+    eval_every_late: int = 20_000
+    """Steps between two evaluations from then on."""
+    eval_episodes: int = 50
+    """Episodes of a scheduled evaluation."""
+    eval_seed: int = 1_000_000
+    """Seed of its first episode."""
+    final_episodes: int = 100
+    """Episodes of the final evaluation, of the last policy."""
+    final_seed: int = EVALUATION_SEED
+    """Seed of its first episode."""
+    log_every: int = 500
+    """Steps between two rows of metrics."""
+    checkpoint_every: int = 2_500
+    """Steps between two checkpoints, and so the most that is redone after a crash; there is one at the end and one at
+    Ctrl-C too."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            least = 0 if name in ("seed", "start_steps", "random_share", "eval_late_after") else 1
+            if value < least:
+                raise UserError(f"{name} must be at least {least}, got {value}")
+        if self.random_share > 1.0:
+            raise UserError(f"random_share must lie in [0, 1], got {self.random_share}")
+
+    def evaluation_due(self, step: int) -> bool:
+        """A scheduled evaluation belongs after this step."""
+        late = step > self.eval_late_after
+        return step % (self.eval_every_late if late else self.eval_every) == 0
