@@ -129,7 +129,9 @@ def adopt(columns: Columns, goals: GoalLayout) -> Adopted:
     spec, steps = goals.spec, len(columns.action)
     if columns.action.shape[1:] != (spec.action_width,):
         names = ", ".join(f"{term.name} {term.width}" for term in spec.actions)
-        raise UserError(f"its actions have shape {columns.action.shape[1:]}, {spec.task} has {spec.action_width}: {names}")
+        raise UserError(
+            f"its actions have shape {columns.action.shape[1:]}, {spec.task} has {spec.action_width}: {names}"
+        )
     told = goals.from_goal_dict(columns.goals)
     numbers = [*told.values(), columns.action, columns.reward]
     if not all(np.isfinite(array).all() for array in numbers):

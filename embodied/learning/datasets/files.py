@@ -18,7 +18,7 @@ _PAGE = 4096
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _END_OF_FILE_AT = {0: 40, 1: 44, 2: 28, 3: 28}
-"""Where a superblock of each version holds the address at which its file ends (HDF5 File Format Specification, II.A)."""
+"""Where a superblock of each version says at which address its file ends (HDF5 File Format Specification, II.A)."""
 
 
 def stored_size(head: bytes) -> int | None:

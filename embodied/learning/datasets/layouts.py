@@ -23,6 +23,8 @@ class FileLayout(Protocol):
     needed: tuple[str, ...]
     """Paths of the arrays in an episode's group without which it is none."""
     optional: tuple[str, ...]
+    empty_groups: tuple[str, ...]
+    """Groups that an episode's group has even where there is nothing in them."""
 
     def file_of(self, path: Path) -> Path:
         """The HDF5 file of a data set at `path`, whether it is there or not."""
@@ -56,7 +58,7 @@ class FileLayout(Protocol):
         """Of an episode's group."""
         ...
 
-    def write_totals(self, file: Any, path: Path, totals: tuple[int, int], goals: GoalLayout) -> None:
+    def write_totals(self, file: Any, totals: tuple[int, int]) -> None:
         """Episodes and steps, inside the file."""
         ...
 

@@ -32,6 +32,7 @@ class MinariLayout:
     looks_like = "groups episode_0, ... with observations and actions"
     needed = (*(f"observations/{key}" for key in _GOALS), "actions", "rewards", "terminations", "truncations")
     optional = ()
+    empty_groups = ("infos",)
 
     def file_of(self, path: Path) -> Path:
         """`path` is the data set's folder, its `data` folder, or the file itself."""
@@ -77,9 +78,9 @@ class MinariLayout:
     def attributes(self, number: int, steps: int, seed: int | None) -> dict[str, Any]:
         return {"id": number, "total_steps": steps} | ({} if seed is None else {"seed": seed})
 
-    def write_totals(self, file: Any, path: Path, totals: tuple[int, int], goals: GoalLayout) -> None:
+    def write_totals(self, file: Any, totals: tuple[int, int]) -> None:
         """Nothing: the totals stand beside the file."""
-        del file, path, totals, goals
+        del file, totals
 
     def write_beside(self, path: Path, totals: tuple[int, int], goals: GoalLayout) -> None:
         """`metadata.json`, whole or not at all."""

@@ -160,12 +160,12 @@ def read_demonstrations(path: str | Path, goals: GoalLayout, say: Say | None = N
 
 
 def open_dataset(path: Path, goals: GoalLayout, empty: bool = False) -> Opened:
-    """A data set, looked through; one without an intact episode is refused unless it may be `empty`."""
+    """A data set, looked through; without an intact episode it is refused, unless it is ours and may be `empty`."""
     file = _file_at(path)
     with _naming(file):
         opened = _open(file, goals)
         found = opened.data.contents
-        if found.intact or (empty and not opened.damage):
+        if found.intact or (empty and opened.data.source.header is not None):
             return opened
         opened.data.close()
         if found.lacking:
@@ -217,7 +217,9 @@ def _open_padded(file: Path, size: int, missing: int, goals: GoalLayout) -> Open
         data.close()
     except (Broken, UnknownLayout):
         pass
-    raise IntegrityError(f"it is damaged: its last {missing:,} bytes are missing and no episode can be read without them")
+    raise IntegrityError(
+        f"it is damaged: its last {missing:,} bytes are missing and no episode can be read without them"
+    )
 
 
 def _lost(data: Dataset, raw: RawSource, listed: list[int] | None) -> dict[int, int | None]:

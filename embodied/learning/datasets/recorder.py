@@ -50,19 +50,19 @@ def open_recorder(path: str | Path, layout: str, goals: GoalLayout, resume_at: i
     kind = layout_named(layout)
     kind.check_name(Path(path))
     file = kind.file_of(Path(path))
-    if file.exists():
-        if resume_at is None:
-            raise UserError(f"{file} is there already: choose another name, or resume the run that recorded it")
-        recorder = Recorder(file, kind, goals, _resumed(file, kind, goals, resume_at))
-        recorder.tell_totals()
-        return recorder
-    if resume_at:
-        raise UserError(f"{file} is gone, and the run that is resumed recorded {resume_at} episodes there: record elsewhere")
+    if file.exists() and resume_at is None:
+        raise UserError(f"{file} is there already: choose another name, or resume the run that recorded it")
+    if not file.exists() and resume_at:
+        raise UserError(f"{file} is gone, in which the run that is resumed recorded {resume_at} episodes")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        recorder = Recorder(file, kind, goals, _EpisodeFile.create(file, kind, goals))
+        if file.exists():
+            opened = _resumed(file, kind, goals, resume_at or 0)
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            opened = _EpisodeFile.create(file, kind, goals)
     except OSError as error:
         raise UserError(f"cannot record into {file}: {error.strerror or error}") from None
+    recorder = Recorder(file, kind, goals, opened)
     recorder.tell_totals()
     return recorder
 
@@ -160,16 +160,16 @@ class Recorder:
 class _EpisodeFile:
     """The HDF5 file under a recorder: h5py writes to memory, and whole episodes go to the disk."""
 
-    def __init__(self, staged: StagedFile, layout: FileLayout, goals: GoalLayout, path: Path, fresh: bool) -> None:
+    def __init__(self, staged: StagedFile, layout: FileLayout, goals: GoalLayout, fresh: bool) -> None:
         import h5py
 
         self._staged = staged
         self._layout = layout
         self._goals = goals
-        self._path = path
         # Of this version on, HDF5 keeps checksums of its own structure.
         self._file = h5py.File(staged, "w" if fresh else "r+", libver=("v108", "v108"))
         self.totals = (0, 0)
+        """Episodes and steps."""
 
     @classmethod
     def create(cls, path: Path, layout: FileLayout, goals: GoalLayout) -> _EpisodeFile:
@@ -178,7 +178,7 @@ class _EpisodeFile:
         fresh.unlink(missing_ok=True)
         staged = StagedFile(fresh)
         try:
-            file = cls(staged, layout, goals, path, fresh=True)
+            file = cls(staged, layout, goals, fresh=True)
             header = pack(FILE_MARK, file_record(layout.name, goals))
             file._file.attrs[HEADER] = np.frombuffer(header, dtype=np.uint8)
             layout.begin(file._file, goals)
@@ -188,13 +188,6 @@ class _EpisodeFile:
             staged.close()
             fresh.unlink(missing_ok=True)
             raise
-        return file
-
-    @classmethod
-    def reopen(cls, path: Path, layout: FileLayout, goals: GoalLayout, totals: tuple[int, int]) -> _EpisodeFile:
-        """A file that is known to be whole."""
-        file = cls(StagedFile(path), layout, goals, path, fresh=False)
-        file.totals = totals
         return file
 
     @property
@@ -208,6 +201,8 @@ class _EpisodeFile:
         arrays = self._layout.arrays(columns) | {f"{OWN}/{name}": array for name, array in own.items()}
         group = self._file.create_group(self._layout.group_of(number))
         group.attrs.update(self._layout.attributes(number, steps, seed))
+        for name in self._layout.empty_groups:
+            group.create_group(name)
         offsets = {path: _write(group, path, array) for path, array in arrays.items()}
         head = {"layout": self._layout.name, "task": self._goals.spec.task, "terms": fingerprint(self._goals.spec)}
         seal = EpisodeSeal.of(head | {"episode": number, "steps": steps, "seed": seed}, arrays)
@@ -245,5 +240,59 @@ def _write(group: Any, path: str, array: np.ndarray) -> int:
 
 def _resumed(path: Path, layout: FileLayout, goals: GoalLayout, episodes: int) -> _EpisodeFile:
     """The file with its first `episodes` and no others: as it is where it is whole, else written anew."""
-    opened = open_dataset(path, goals, empty=True) if path.stat().st_size else None
-    ...
+    staged = StagedFile(path)
+    try:
+        opened = open_dataset(path, goals, empty=True)
+        try:
+            _check_kept(opened, path, layout, episodes)
+            if _is_whole(opened, path, episodes):
+                file = _EpisodeFile(staged, layout, goals, fresh=False)
+                file.totals = (episodes, opened.data.contents.steps)
+                return file
+            file = _rewritten(opened, path, layout, goals, episodes)
+        finally:
+            opened.data.close()
+    except BaseException:
+        staged.close()
+        raise
+    staged.close()
+    return file
+
+
+def _check_kept(opened: Opened, path: Path, layout: FileLayout, episodes: int) -> None:
+    source, found = opened.data.source, opened.data.contents
+    if source.header is None or not found.exact:
+        raise UserError(f"{path} was not recorded by this software on this task: record elsewhere")
+    if source.layout.name != layout.name:
+        raise UserError(f"{path} has the layout {source.layout.name}, not {layout.name}")
+    missing = set(range(episodes)) - set(found.intact)
+    if missing:
+        raise UserError(
+            f"{path}: {len(missing)} of the first {episodes} episodes are gone or damaged "
+            f"(the first of them is {min(missing)}): record elsewhere"
+        )
+
+
+def _is_whole(opened: Opened, path: Path, episodes: int) -> bool:
+    with path.open("rb") as file:
+        ends_well = stored_size(file.read(64)) == path.stat().st_size
+    return ends_well and opened.damage is None and opened.data.listed == list(range(episodes))
+
+
+def _rewritten(opened: Opened, path: Path, layout: FileLayout, goals: GoalLayout, episodes: int) -> _EpisodeFile:
+    """The first episodes in a new file that takes the place of the old one when it is complete."""
+    kept = path.with_name(f".{path.name}.kept")
+    try:
+        file = _EpisodeFile.create(kept, layout, goals)
+        try:
+            for number in range(episodes):
+                recorded = opened.data.load(number)
+                file.append(recorded.episode, recorded.seed)
+            file.sync()
+            os.replace(kept, path)
+        except BaseException:
+            file.abandon()
+            raise
+    finally:
+        kept.unlink(missing_ok=True)
+    return file

@@ -29,6 +29,7 @@ class RobomimicLayout:
     looks_like = "a group data with demo_0, ... with obs and actions"
     needed = (*(f"obs/{key}" for key in _GOALS), "actions", "rewards")
     optional = (*(f"next_obs/{key}" for key in _GOALS), "dones")
+    empty_groups = ()
 
     def file_of(self, path: Path) -> Path:
         """`path` is the file; where it is a folder, `demonstrations.hdf5` in it."""
@@ -82,9 +83,8 @@ class RobomimicLayout:
         del number
         return {"num_samples": steps} | ({} if seed is None else {"seed": seed})
 
-    def write_totals(self, file: Any, path: Path, totals: tuple[int, int], goals: GoalLayout) -> None:
+    def write_totals(self, file: Any, totals: tuple[int, int]) -> None:
         """`total`: steps of all episodes."""
-        del path, goals
         file["data"].attrs["total"] = totals[1]
 
     def write_beside(self, path: Path, totals: tuple[int, int], goals: GoalLayout) -> None:
@@ -102,4 +102,3 @@ class RobomimicLayout:
             return str(json.loads(file["data"].attrs["env_args"])["env_name"])
         except (ValueError, KeyError, TypeError):
             return None
-

@@ -51,7 +51,9 @@ def unpack(data: bytes | mmap.mmap, mark: bytes, start: int = 0) -> Record | Non
         return None
     record = json.loads(text)
     if record["schema"] > SCHEMA:
-        raise IntegrityError(f"it has schema {record['schema']}, this version reads up to {SCHEMA}: update the software")
+        raise IntegrityError(
+            f"it has schema {record['schema']}, this version reads up to {SCHEMA}: update the software"
+        )
     return record
 
 

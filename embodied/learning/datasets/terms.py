@@ -77,5 +77,7 @@ def names_of(terms: Iterable[Term]) -> str:
 
 
 def _in_words(terms: dict[str, Any]) -> str:
-    runs = [f"{key} {', '.join(f'{t[0]} {t[1]}' for t in terms[key])}" for key in ("robot", "entity", "goal") if terms[key]]
+    runs = [
+        f"{key} {', '.join(f'{t[0]} {t[1]}' for t in terms[key])}" for key in ("robot", "entity", "goal") if terms[key]
+    ]
     return "; ".join([*runs, f"entities {', '.join(terms['entities'])}", f"actions {len(terms['action_low'])}"])
