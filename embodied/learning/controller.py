@@ -12,7 +12,7 @@ import torch
 
 from embodied.binding import InputBinder
 from embodied.errors import IntegrityError, UserError, unknown_name
-from embodied.learning.files import read_index, read_tensors, write_folder
+from embodied.learning.files import read_index, read_tensors, standing, write_folder
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
 from embodied.spec import EnvSpec, Term
 from embodied.types import FloatArray, Goal, Observation, PolicyManifest
@@ -107,8 +107,8 @@ def load_controller(folder: Path | str) -> TorchController:
         IntegrityError: No controller, damaged, or of another schema.
     """
     folder = Path(folder)
-    if not (folder / INDEX).is_file() and (folder / "controller").is_dir():
-        folder = folder / "controller"
+    inside = standing(folder / "controller")
+    folder = inside if not (folder / INDEX).is_file() and inside.is_dir() else folder
     index = read_index(folder, INDEX, KIND, SCHEMA)
     try:
         manifest = _manifest(index["policy"])

@@ -29,6 +29,22 @@ def write_folder(folder: Path, index_name: str, index: dict[str, Any], tensors: 
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        _fill(fresh, index_name, index, tensors)
+    except OSError:
+        # On a full disk the room that the draft took is what the next try needs.
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    fresh.rename(folder)
+    _sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _fill(fresh: Path, index_name: str, index: dict[str, Any], tensors: dict[str, Arrays]) -> None:
     fresh.mkdir()
     hashes = {}
     for name, arrays in tensors.items():
@@ -38,13 +54,12 @@ def write_folder(folder: Path, index_name: str, index: dict[str, Any], tensors: 
     whole = {**index, "files": hashes}
     _write(fresh / index_name, (json.dumps({**whole, "sha256": digest(whole)}, indent=2) + "\n").encode())
     _sync(fresh)
+
+
+def standing(folder: Path) -> Path:
+    """The folder, or what a crash between the two renames of `write_folder` left of its last version."""
     old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    fresh.rename(folder)
-    _sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    return old if not folder.exists() and old.is_dir() else folder
 
 
 def read_index(folder: Path, index_name: str, kind: str, schema: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from embodied.errors import IntegrityError, UserError
 
 LOGGERS = ("jsonl", "tensorboard")
-CLOCK_KEYS = ("wall_s", "cpu_s", "cpu_train_s", "steps_per_s")
+CLOCK_KEYS = ("wall_s", "cpu_s", "cpu_train_s", "steps_per_s", "checkpoint_s")
 """Keys that differ between two runs of one seed; every other one is equal bit for bit."""
 
 

@@ -54,6 +54,8 @@ class TrainResult:
     wall_s: float
     cpu_s: float
     cpu_train_s: float
+    checkpoint_s: float
+    """Wall time that this process spent writing checkpoints."""
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of `result.json` that a run knows."""
@@ -64,6 +66,7 @@ class TrainResult:
             "wall_s": round(self.wall_s, 3),
             "cpu_s": round(self.cpu_s, 3),
             "cpu_train_s": round(self.cpu_train_s, 3),
+            "checkpoint_s": round(self.checkpoint_s, 3),
             "env_steps": self.env_steps,
             "updates": self.updates,
             "sample_updates": self.sample_updates,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -64,6 +65,7 @@ class Session:
         self._evaluations: list[ScheduledEvaluation] = []
         self._episodes = 0
         self._losses, self._outcomes = RunningMean(), RunningMean()
+        self._saving_s = 0.0
         self.clock = RunClock()
         self._metrics = MetricsWriter(run_dir, logger)
         resumed = resume and self._resume()
@@ -140,7 +142,7 @@ class Session:
 
     def save(self) -> None:
         """A checkpoint and the controller as it is now."""
-        clock = self.clock
+        began, clock = time.perf_counter(), self.clock
         run = {
             **self._identity.to_dict(),
             "step": self.step,
@@ -157,6 +159,7 @@ class Session:
         self._checkpoints.save(self.step, parts)
         self._save_controller({})
         self.saved_step = self.step
+        self._saving_s += time.perf_counter() - began
 
     def finish(self, interrupt: InterruptGuard) -> TrainResult:
         """The last checkpoint, the final evaluation and the controller."""
@@ -176,6 +179,7 @@ class Session:
             wall_s=self.clock.wall_s,
             cpu_s=self.clock.cpu_s,
             cpu_train_s=cpu_train_s,
+            checkpoint_s=self._saving_s,
         )
 
     def _begin(self, demonstrations: Iterable[Episode]) -> None:
