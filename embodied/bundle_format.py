@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied.errors import IntegrityError
+from embodied.seal import check_seal, sealed
 from embodied.spec import Term, width_of
 from embodied.types import PolicyManifest, SafetyLimits
 
@@ -79,7 +80,11 @@ def component_names(terms: Iterable[Term]) -> tuple[str, ...]:
 
 
 def to_dict(bundle: BundleManifest) -> dict[str, Any]:
-    """The manifest as JSON data, floats in full precision."""
+    """The manifest as JSON data with its own checksum, floats in full precision."""
+    return sealed(_content(bundle))
+
+
+def _content(bundle: BundleManifest) -> dict[str, Any]:
     policy, limits = bundle.policy, bundle.limits
     return {
         "format": FORMAT,
@@ -177,6 +182,7 @@ def read_manifest(folder: Path) -> BundleManifest:
         raise IntegrityError(
             f"bundle '{folder}' has schema {schema}, this version reads {SCHEMA}: update the runtime or export again"
         )
+    check_seal(data, f"'{path}'", "export the bundle again")
     try:
         bundle = _from_dict(data)
         _check_widths(bundle)

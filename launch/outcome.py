@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from embodied.errors import UserError
+from embodied.seal import sealed
 
 SCHEMA = 1
 RESULT_FILE = "result.json"
@@ -77,8 +78,9 @@ class RunFolder:
         return self._write("config.yaml", to_yaml({**head, "config": plain(asdict(config))}))
 
     def write_json(self, name: str, data: Mapping[str, Any]) -> Path:
-        """Writes `name` into the folder, whole or not at all."""
-        return self._write(name, json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        """Writes `name` into the folder, whole or not at all, with a checksum of its contents."""
+        text = json.dumps(sealed(plain(data)), indent=2, ensure_ascii=False, allow_nan=False)
+        return self._write(name, text + "\n")
 
     def _write(self, name: str, text: str) -> Path:
         target = self.path / name

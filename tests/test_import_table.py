@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FIRST_NAMES = "types errors protocols spec rng facts binding bundle_format wire"
+FIRST_NAMES = "types errors protocols spec rng facts binding bundle_format wire seal"
 FIRST = {f"embodied.{name}" for name in FIRST_NAMES.split()}
 ENCODER = {"embodied.text_encoder"}
 HEAVY = {

@@ -16,6 +16,7 @@ from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as pack_tensors
 
 from embodied.errors import IntegrityError
+from embodied.seal import SEAL, check_seal, sealed
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -51,8 +52,8 @@ def _fill(fresh: Path, index_name: str, index: dict[str, Any], tensors: dict[str
         data = pack_tensors({key: np.require(value, requirements="C") for key, value in arrays.items()})
         hashes[name] = hashlib.sha256(data).hexdigest()
         _write(fresh / name, data)
-    whole = {**index, "files": hashes}
-    _write(fresh / index_name, (json.dumps({**whole, "sha256": digest(whole)}, indent=2) + "\n").encode())
+    whole = sealed({**index, "files": hashes})
+    _write(fresh / index_name, (json.dumps(whole, indent=2) + "\n").encode())
     _sync(fresh)
 
 
@@ -81,14 +82,9 @@ def read_index(folder: Path, index_name: str, kind: str, schema: int) -> dict[st
         raise IntegrityError(
             f"{path} has schema {index.get('schema')}, this version reads {schema}: update the software"
         )
-    if index.pop("sha256", None) != digest(index):
-        raise IntegrityError(f"{path} is damaged or was edited: its sha256 is not that of its contents")
+    check_seal(index, str(path), "copy the folder again")
+    del index[SEAL]
     return index
-
-
-def digest(index: dict[str, Any]) -> str:
-    """sha256 of an index file's contents, whatever their order and white space."""
-    return hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
 
 
 def read_tensors(folder: Path, index: dict[str, Any], name: str) -> Arrays:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied.errors import UserError, unknown_name
+from embodied.seal import SEAL, check_seal
 from embodied.types import SKILLS, Plan, PlanStep, Subgoal
 
 SKILL_ARGS: dict[str, tuple[str, ...]] = {
@@ -89,6 +90,8 @@ def steps_from_data(data: Any, what: str = "plan") -> tuple[PlanStep, ...]:
         UserError: As `parse_plan`.
     """
     if isinstance(data, dict):
+        if SEAL in data:
+            check_seal(data, what, f"take out its {SEAL} to use an edited plan")
         if "plan" not in data:
             refused = data.get("failure")
             why = "it holds a failure, not a plan" if refused else "it has no key 'plan'"

@@ -11,13 +11,14 @@ import pytest
 from embodied.bundle_format import sha256
 from embodied.deploy.policy import OnnxController, load_bundle
 from embodied.errors import IntegrityError
+from embodied.seal import sealed
 
 
 def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = folder / "manifest.json"
     data = json.loads(path.read_text())
     change(data)
-    path.write_text(json.dumps(data))
+    path.write_text(json.dumps(sealed(data)))
 
 
 def refused(folder: Path) -> str:
@@ -51,6 +52,16 @@ def test_a_missing_file_and_a_flipped_bit(copied_bundle: Callable[[], Path], nam
     assert f"{name}' fails its checksum" in refused(folder)
     (folder / name).unlink()
     assert f"lacks its file '{name}'" in refused(folder)
+
+
+def test_an_edited_manifest(copied_bundle: Callable[[], Path]) -> None:
+    path = copied_bundle() / "manifest.json"
+    text = path.read_text()
+    assert '"max_observation_age_s": 0.12' in text
+    path.write_text(text.replace('"max_observation_age_s": 0.12', '"max_observation_age_s": 9.12'))
+    assert "damaged or was edited" in refused(path.parent)
+    path.write_text(json.dumps(json.loads(text), indent=None))
+    assert load_bundle(path.parent).manifest.limits.max_observation_age_s == 0.12
 
 
 def test_a_newer_schema(copied_bundle: Callable[[], Path]) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from embodied.errors import IntegrityError, LayoutError, UserError
 from embodied.learning.controller import load_controller, load_zoo, open_controller, save_controller, zoo_names
-from embodied.learning.files import digest
 from embodied.learning.sac import SacConfig, SacLearner
 from embodied.protocols import Controller
+from embodied.seal import digest
 from embodied.spec import EnvSpec, Layout, Term
 from embodied.types import Goal, Observation
 

@@ -11,6 +11,7 @@ import pytest
 from embodied.errors import UserError
 from embodied.planning.grounding import GroundingContext, ground
 from embodied.planning.plan import MAX_STEPS_IN_PLAN, load_plan, parse_plan, plan_to_json, steps_of
+from embodied.seal import sealed
 from embodied.types import SKILLS, Plan, PlanStep, SceneDescription
 
 TOUCH = {"skill": "touch", "args": ["red_block"]}
@@ -124,3 +125,12 @@ def test_integers_may_be_written_as_floats_and_nulls_left_open() -> None:
     (read,) = parse_plan('[{"skill": "touch", "args": ["a"], "target_m": null, "max_steps": 5.0}]')
     assert read == PlanStep("touch", ("a",), None, 5)
     assert isinstance(read.max_steps, int)
+
+
+def test_a_flipped_digit_in_a_sealed_plan_is_noticed() -> None:
+    data = sealed({"plan": [{"skill": "touch", "args": ["red_block"], "target_m": [1.0, 2.0, 3.0]}]})
+    assert parse_plan(json.dumps(data))[0].target_m == (1.0, 2.0, 3.0)
+    with pytest.raises(UserError, match="damaged or was edited.*take out its sha256"):
+        parse_plan(json.dumps(data).replace("2.0", "2.5"))
+    del data["sha256"]
+    assert parse_plan(json.dumps(data).replace("2.0", "2.5"))[0].target_m == (1.0, 2.5, 3.0)

@@ -66,6 +66,10 @@ class FileLayout(Protocol):
         """What stands in other files."""
         ...
 
+    def beside(self, path: Path) -> tuple[Path, ...]:
+        """The other files of a data set whose HDF5 file is at `path`."""
+        ...
+
     def promised(self, path: Path) -> int:
         """Episodes that other files than the HDF5 file at `path` say there are; 0 where none does."""
         ...

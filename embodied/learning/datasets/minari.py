@@ -106,6 +106,9 @@ class MinariLayout:
         finally:
             temporary.unlink(missing_ok=True)
 
+    def beside(self, path: Path) -> tuple[Path, ...]:
+        return (path.with_name(_METADATA),)
+
     def promised(self, path: Path) -> int:
         try:
             return int(json.loads(path.with_name(_METADATA).read_text(encoding="utf-8"))["total_episodes"])

@@ -12,6 +12,7 @@ from embodied.errors import IntegrityError, UserError
 from embodied.learning.datasets.columns import GoalLayout, adopt, join
 from embodied.learning.datasets.files import SIGNATURE, stored_size
 from embodied.learning.datasets.layouts import UnknownLayout, all_layouts
+from embodied.learning.datasets.replay_file import ReplayFile, replay_file_at
 from embodied.learning.datasets.sources import (
     Broken,
     Hdf5Source,
@@ -140,7 +141,7 @@ def read_recorded(path: str | Path, goals: GoalLayout, say: Say | None = None) -
     The whole file is checked before the first episode comes; then one episode is in memory at a time.
 
     Args:
-        path: A file of either layout, or a data set's folder; it is never written to.
+        path: A file of either layout, a data set's folder, or a training run's folder; it is never written to.
         goals: The task's goal dictionaries.
         say: Gets one line where something was cut off or is not as the task would have it; default: to stderr.
 
@@ -148,6 +149,9 @@ def read_recorded(path: str | Path, goals: GoalLayout, say: Say | None = None) -
         IntegrityError: No episode can be saved, or the file is of a newer version.
         UserError: No such file, neither layout, or another task.
     """
+    replay = replay_file_at(Path(path))
+    if replay is not None:
+        return _replayed(replay, goals, say or _to_stderr)
     opened = open_dataset(Path(path), goals)
     if opened.remarks:
         (say or _to_stderr)(opened.remarks)
@@ -171,7 +175,7 @@ def open_dataset(path: Path, goals: GoalLayout, empty: bool = False) -> Opened:
         if found.lacking:
             raise UserError(f"its episodes are not of a goal task: {found.lacking}")
         if opened.damage:
-            raise IntegrityError("it is damaged and no episode in it is intact")
+            raise IntegrityError("it is damaged and no episode in it is intact: copy it again, or record anew")
         raise UserError("there is no episode in it")
 
 
@@ -186,8 +190,10 @@ def _open(file: Path, goals: GoalLayout) -> Opened:
         with suppress(Broken):
             data = _opened(file, goals)
             found = data.contents
-            if not found.lost or data.source.header is None:
-                return Opened(data, _damage(found, {number: None for number in found.lost}, 0))
+            if data.source.header is None:
+                return Opened(data, _damage(found, _lost_of_others(data), 0))
+            if not found.lost:
+                return Opened(data, None)
             listed = data.listed
             data.close()
     raw = RawSource.of(file, listed)
@@ -196,7 +202,7 @@ def _open(file: Path, goals: GoalLayout) -> Opened:
         return Opened(data, _damage(data.contents, _lost(data, raw, listed), missing, whole=listed is None))
     if signed and missing:
         return _open_padded(file, size, missing, goals)
-    raise IntegrityError("it is damaged: HDF5 cannot read it" if signed else "it is no HDF5 file")
+    raise IntegrityError("it is damaged: HDF5 cannot read it; copy it again" if signed else "it is no HDF5 file")
 
 
 def _opened(file: Path, goals: GoalLayout) -> Dataset:
@@ -213,13 +219,20 @@ def _open_padded(file: Path, size: int, missing: int, goals: GoalLayout) -> Open
         views = open_padded(file, size + missing)
         data = Dataset(file, Hdf5Source(layout_of(views[0]), views), goals)
         if data.contents.intact:
-            return Opened(data, _damage(data.contents, {number: None for number in data.contents.lost}, missing))
+            return Opened(data, _damage(data.contents, _lost_of_others(data), missing))
         data.close()
     except (Broken, UnknownLayout):
         pass
     raise IntegrityError(
         f"it is damaged: its last {missing:,} bytes are missing and no episode can be read without them"
     )
+
+
+def _lost_of_others(data: Dataset) -> dict[int, int | None]:
+    """What cannot be read, and as many more as other files say that there are."""
+    lost = dict.fromkeys(data.contents.lost)
+    absent = data.source.layout.promised(data.file) - len(data.listed)
+    return lost | {-number: None for number in range(1, absent + 1)}
 
 
 def _lost(data: Dataset, raw: RawSource, listed: list[int] | None) -> dict[int, int | None]:
@@ -236,10 +249,16 @@ def _damage(found: Contents, lost: dict[int, int | None], missing: int, whole: b
     if not (lost or missing or whole):
         return None
     told = [steps for steps in lost.values() if steps is not None]
-    steps = f" ({sum(told):,} steps)" if len(told) == len(lost) else ""
-    cut = f"{len(lost)}{steps} were cut off" if lost else "none is known to be lost"
-    end = f"; {missing:,} bytes are missing at its end" if missing else ""
-    return f"it is damaged: {len(found.intact)} intact episodes ({found.steps:,} steps) are used, {cut}{end}"
+    steps = f" ({sum(told):,} steps)" if told and len(told) == len(lost) else ""
+    cut = [f"{_count(len(lost))}{steps} cut off"] if lost else []
+    if missing:
+        cut.append(f"{missing:,} bytes are missing at its end" + ("" if lost else " and what began there is cut off"))
+    rest = "; ".join(cut) or "none is known to be lost"
+    return f"it is damaged: {_count(len(found.intact))} ({found.steps:,} steps) intact and used, {rest}"
+
+
+def _count(episodes: int) -> str:
+    return f"{episodes} episode{'' if episodes == 1 else 's'}"
 
 
 def _file_at(path: Path) -> Path:
@@ -272,6 +291,16 @@ def _episodes(data: Dataset) -> Iterator[Recorded]:
                 raise IntegrityError(f"{data.file}: it changed while it was read ({error})") from None
     finally:
         data.close()
+
+
+def _replayed(file: Path, goals: GoalLayout, say: Say) -> Iterator[Recorded]:
+    with _naming(file):
+        replay = ReplayFile(file, goals.spec)
+        if not replay.contents.places:
+            raise IntegrityError("no episode in it is intact")
+    if replay.remarks:
+        say(replay.remarks)
+    return (Recorded(episode, None, exact=True) for episode in replay)
 
 
 def _to_stderr(line: str) -> None:

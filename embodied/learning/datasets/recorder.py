@@ -80,6 +80,7 @@ class Recorder:
         self._goals = goals
         self._file: _EpisodeFile | None = file
         self._episodes = file.episodes
+        self._ended = "it was closed"
 
     def __enter__(self) -> Recorder:
         return self
@@ -103,11 +104,8 @@ class Recorder:
             file.append(episode, seed)
             self._episodes = file.episodes
             self._layout.write_beside(self.path, file.totals, self._goals)
-        except OSError as error:
-            self._give_up()
-            raise UserError(self._stopped(error.strerror or str(error))) from None
-        except BaseException:
-            self._give_up()
+        except BaseException as error:
+            self._give_up(error)
             raise
 
     def truncate_to(self, episodes: int) -> None:
@@ -116,9 +114,12 @@ class Recorder:
             return
         if not 0 <= episodes < self._episodes:
             raise UserError(f"{self.path} has {self._episodes} episodes, not the {episodes} that are to be kept")
-        self._open_file().close()
-        self._file = None
-        self._file = _resumed(self.path, self._layout, self._goals, episodes)
+        self._open_file()
+        self.close()
+        try:
+            self._file = _resumed(self.path, self._layout, self._goals, episodes)
+        except OSError as error:
+            self._give_up(error)
         self._episodes = episodes
         self.tell_totals()
 
@@ -127,8 +128,7 @@ class Recorder:
         try:
             self._layout.write_beside(self.path, self._open_file().totals, self._goals)
         except OSError as error:
-            self._give_up()
-            raise UserError(self._stopped(error.strerror or str(error))) from None
+            self._give_up(error)
 
     def sync(self) -> None:
         """What was recorded survives a loss of power; before a checkpoint that counts it."""
@@ -141,20 +141,30 @@ class Recorder:
             try:
                 file.close()
             except OSError as error:
-                raise UserError(self._stopped(error.strerror or str(error))) from None
+                self._give_up(error)
+
+    def discard(self) -> None:
+        """Ends the recording and removes the data set."""
+        self.close()
+        for file in (self.path, *self._layout.beside(self.path)):
+            file.unlink(missing_ok=True)
 
     def _open_file(self) -> _EpisodeFile:
         if self._file is None:
-            raise UserError(self._stopped("it was closed"))
+            raise UserError(self._stopped())
         return self._file
 
-    def _give_up(self) -> None:
+    def _give_up(self, error: BaseException) -> None:
+        """Lets go of the file as it is on the disk; raises the one line where the disk is what failed."""
         if self._file is not None:
             self._file.abandon()
             self._file = None
+        self._ended = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
+        if isinstance(error, OSError):
+            raise UserError(self._stopped()) from None
 
-    def _stopped(self, why: str) -> str:
-        return f"recording into {self.path} ended after {self._episodes} episodes, which are safe there: {why}"
+    def _stopped(self) -> str:
+        return f"recording into {self.path} ended after {self._episodes} episodes, which are safe there: {self._ended}"
 
 
 class _EpisodeFile:
