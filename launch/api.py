@@ -112,6 +112,9 @@ def train(
     *,
     resume: bool = False,
     init_from: str | Path | None = None,
+    record: str | Path | None = None,
+    record_layout: str = "auto",
+    demonstrations: str | Path | None = None,
     logger: str = "jsonl",
     progress: bool = True,
     command: str = "",
@@ -127,6 +130,9 @@ def train(
         replay: Size and relabelling.
         resume: Go on from the newest good checkpoint, or start afresh where there is none.
         init_from: Controller or run folder whose networks to begin with.
+        record: Where to write every finished training episode to (HDF5), for others to read.
+        record_layout: `minari` (a folder), `robomimic` (a file), or `auto`: by the name.
+        demonstrations: Recorded episodes (ours, Minari's or robomimic's) that the replay begins with.
         logger: `jsonl` or `tensorboard`.
         progress: Show a bar on stderr.
         command: What a user would type to make this run, kept with the controller.
@@ -161,6 +167,9 @@ def train(
     with contextlib.closing(make_env(task)) as env:
         make_learner(env.spec)
         HindsightReplay(env.spec, env.reward, replay, loop.seed)
+    goals = build.goal_layout(task) if record or demonstrations else None
+    make_recorder = build.recorder_maker(record, record_layout, goals, resume) if record else None
+    begin_with = build.demonstrations(demonstrations, goals) if demonstrations and not resume else ()
 
     return run_training(
         loop,
@@ -169,6 +178,8 @@ def train(
         lambda spec, reward: HindsightReplay(spec, reward, replay, loop.seed, run_dir / "episodes.bin"),
         CheckpointStore(run_dir / "checkpoints", lambda line: print(line, file=sys.stderr)),
         run_dir,
+        make_recorder=make_recorder,
+        demonstrations=begin_with,
         resume=resume,
         resume_command=_resume_command(command, run_dir),
         logger=logger,

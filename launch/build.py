@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from embodied.errors import JobFailed, UserError
 from embodied.protocols import Controller, Describer, Planner
-from embodied.types import Frame, SceneState
+from embodied.types import Episode, Frame, SceneState
 
 from .catalogue import scene_names, task_names
 
 if TYPE_CHECKING:
+    from embodied.run.parts import RecorderMaker
     from robots.base import CheckedSceneEnv
+    from robots.goal_layout import GoalLayout
 
 Base = tuple[float, float, float, float]
 """A robot's base by hand: x, y, z (m, world) and yaw (degrees)."""
@@ -162,3 +165,43 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+def goal_layout(task: str) -> GoalLayout:
+    """How a task's arrays become Gymnasium's goal dictionaries and back."""
+    from robots.goal_layout import goal_layout as layout
+
+    return layout(task)
+
+
+def recorder_maker(path: str | Path, layout: str, goals: GoalLayout, resume: bool) -> RecorderMaker:
+    """What opens the HDF5 record of a training, at its beginning or where a resumed run stands.
+
+    Raises:
+        UserError: A name that the layout does not allow, or one that is taken.
+    """
+    from embodied.learning.datasets.layouts import layout_named
+    from embodied.learning.datasets.recorder import open_recorder
+
+    if layout == "auto":
+        layout = "robomimic" if str(path).endswith((".hdf5", ".h5")) else "minari"
+    kind = layout_named(layout)
+    kind.check_name(Path(path))
+    if not resume and kind.file_of(Path(path)).exists():
+        raise UserError(f"'{path}' is there already: choose another record=, or resume the run that recorded it")
+    return lambda resume_at: open_recorder(path, layout, goals, resume_at)
+
+
+def demonstrations(path: str | Path, goals: GoalLayout) -> Iterator[Episode]:
+    """Recorded episodes of this task; a file that cannot be used is refused here and not when they are read.
+
+    Raises:
+        UserError: No such file, another task's, or nothing in it can be read.
+    """
+    from embodied.learning.datasets.reader import read_demonstrations
+
+    episodes = read_demonstrations(path, goals)
+    first = next(episodes, None)
+    if first is None:
+        raise UserError(f"'{path}' holds no episode")
+    return chain([first], episodes)

@@ -31,6 +31,12 @@ class KEYS:
     run_dir: str = key("run folder; default runs/train/<time>-<task>", "", literal=True)
     resume: str = key("auto: go on from the newest good checkpoint of run_dir", "no", choices=("no", "auto"))
     init_from: str = key("run folder or zoo:<name> whose networks to begin with", "", literal=True)
+    record: str = key("record of the finished episodes (HDF5), for others to read", "", literal=True)
+    record_layout: str = key(
+        "whose layout it has; auto: robomimic's for a name that ends in .hdf5, else a Minari folder",
+        "auto", choices=("auto", "minari", "robomimic"),
+    )  # fmt: skip
+    demonstrations: str = key("recorded episodes that the replay begins with", "", literal=True)
     advisor: str = key("who advises while training", "none", choices=("none",))
     workers: int = key("environments stepped in turn", 1, minimum=1)
     logger: str = key("where metrics go beside metrics.jsonl", "jsonl", choices=LOGGERS)
@@ -52,7 +58,8 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     loop = loop_config(config)
     trained = api.train(
         config.task, folder.unmade, loop, config.sac, config.replay, resume=config.resume == "auto",
-        init_from=config.init_from or None, logger=config.logger,
+        init_from=config.init_from or None, record=config.record or None, record_layout=config.record_layout,
+        demonstrations=config.demonstrations or None, logger=config.logger,
         command=shlex.join(["embodied", "train", *folder.words]),
         on_ready=lambda: folder.write_config(replace(config, loop=loop)),
     )  # fmt: skip

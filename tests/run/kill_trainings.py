@@ -22,10 +22,12 @@ import torch
 from embodied_launch import api
 
 from embodied.learning import episode_file, files
+from embodied.learning.datasets.reader import read_demonstrations
 from embodied.learning.her import ReplayConfig
 from embodied.learning.sac import SacConfig
 from embodied.run.config import TrainConfig
 from embodied.run.metrics import CLOCK_KEYS
+from robots.goal_layout import goal_layout
 
 LOOP = TrainConfig(
     total_steps=420, start_steps=60, batch_size=32, update_every=2, eval_every=200, eval_episodes=1, final_episodes=1,
@@ -41,7 +43,8 @@ def child(folder: Path, task: str, resume: bool, before: Callable[[], None] = la
         return pid
     torch.set_num_threads(1)
     before()
-    result = api.train(task, folder, LOOP, SAC, REPLAY, resume=resume, progress=False)
+    record = folder / "record.hdf5"
+    result = api.train(task, folder, LOOP, SAC, REPLAY, resume=resume, record=record, progress=False)
     (folder / "result.json").write_text(json.dumps(result.to_dict()))
     os._exit(0)
 
@@ -50,14 +53,20 @@ def wait(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def timeless(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Rows and result without times and rates."""
+def recorded(folder: Path, task: str) -> list[bytes]:
+    """The actions of each episode that others may read."""
+    goals = goal_layout(task)
+    return [episode.action.tobytes() for episode in read_demonstrations(folder / "record.hdf5", goals)]
+
+
+def timeless(folder: Path, task: str) -> tuple[Any, ...]:
+    """Rows and result without times and rates, and the record."""
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     rows = [{k: v for k, v in json.loads(line).items() if k not in CLOCK_KEYS} for line in lines]
     result = json.loads((folder / "result.json").read_text())
     result = {k: v for k, v in result.items() if k not in (*CLOCK_KEYS, "cpu_s_to")}
     result["evaluations"] = [{k: v for k, v in e.items() if k not in CLOCK_KEYS} for e in result["evaluations"]]
-    return rows, result
+    return rows, result, recorded(folder, task)
 
 
 def die() -> None:
@@ -108,7 +117,7 @@ def main() -> None:
     began = time.monotonic()
     assert wait(child(home / "undisturbed", task, False)) == 0
     length = time.monotonic() - began
-    expected = timeless(home / "undisturbed")
+    expected = timeless(home / "undisturbed", task)
     done = 0
     while done < kills:
         folder = home / f"killed_{done}"
@@ -125,7 +134,7 @@ def main() -> None:
             os.rename(folder, home / f"too_late_{done}_{time.monotonic_ns()}")
             continue
         assert wait(child(folder, task, True)) == 0, f"kill {done}: not resumed"
-        assert timeless(folder) == expected, f"kill {done}: differs from the undisturbed run"
+        assert timeless(folder, task) == expected, f"kill {done}: differs from the undisturbed run"
         done += 1
     print(f"{done} kills, each resumed run equal to the undisturbed one")
 
