@@ -73,6 +73,8 @@ class StagedFile(_Seekable):
             os.close(self._descriptor)
             raise UserError(f"another process has {path} open: wait for it, or choose another file") from None
         self._disk = self._length = os.fstat(self._descriptor).st_size
+        self._valid = self._disk
+        """Bytes on the disk before any truncation that is not committed yet."""
         self._pages: dict[int, bytearray] = {}
 
     def writable(self) -> bool:
@@ -113,6 +115,7 @@ class StagedFile(_Seekable):
             page = self._pages.setdefault(number, bytearray(self._page(number)))
             page[start:] = bytes(_PAGE - start)
         self._length = size
+        self._valid = min(self._valid, size)
         return size
 
     def commit(self) -> None:
@@ -132,10 +135,12 @@ class StagedFile(_Seekable):
             with suppress(OSError):
                 os.ftruncate(self._descriptor, old)
             raise
-        for number in sorted(number for number in self._pages if number * _PAGE < old):
-            self._put(number * _PAGE, self._pages[number][: min(old, self._length) - number * _PAGE])
+        stop = min(old, self._length)
+        stale = set(range(self._valid // _PAGE, -(-stop // _PAGE))) if self._valid < stop else set()
+        for number in sorted(stale | {number for number in self._pages if number * _PAGE < stop}):
+            self._put(number * _PAGE, self._page(number)[: stop - number * _PAGE])
         os.ftruncate(self._descriptor, self._length)
-        self._disk = self._length
+        self._disk = self._valid = self._length
         self._pages.clear()
 
     def sync(self) -> None:
@@ -152,7 +157,7 @@ class StagedFile(_Seekable):
     def _page(self, number: int) -> bytes | bytearray:
         if number in self._pages:
             return self._pages[number]
-        data = os.pread(self._descriptor, _PAGE, number * _PAGE)[: max(0, self._length - number * _PAGE)]
+        data = os.pread(self._descriptor, _PAGE, number * _PAGE)[: max(0, self._valid - number * _PAGE)]
         return data + bytes(_PAGE - len(data))
 
     def _put(self, start: int, data: bytes | bytearray) -> None:
