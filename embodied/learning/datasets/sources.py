@@ -128,33 +128,23 @@ class Hdf5Source:
 class RawSource:
     """By the records in the file's bytes, without HDF5."""
 
-    def __init__(self, data: mmap.mmap, header: Record | None, records: dict[int, Record]) -> None:
-        self._data = data
-        self.records = records
-        """By episode; of two records the later one counts."""
-        newest = header or next(iter(records.values()))
-        self.header: Record | None = {"named": None, "env_id": None, **newest}
-        self.layout = layout_named(newest["layout"])
-
-    @classmethod
-    def of(cls, path: Path, listed: Collection[int] | None) -> RawSource | None:
-        """None for a file without records of ours; of the episodes only those `listed`, where there is a list.
+    def __init__(self, path: Path, listed: Collection[int] | None) -> None:
+        """Of the episodes only those `listed`, where there is a list.
 
         Raises:
             IntegrityError: A record is of a newer schema.
+            Broken: No record is undamaged.
         """
-        if path.stat().st_size == 0:
-            return None
-        with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        header = next(scan(data, FILE_MARK), None)
-        records = {record["episode"]: record for record in scan(data, EPISODE_MARK)}
-        if header is None and not records:
-            data.close()
-            return None
-        if listed is not None:
-            records = {number: record for number, record in records.items() if number in listed}
-        return cls(data, header, records)
+        self._data = _mapped(path)
+        header = next(scan(self._data, FILE_MARK), None)
+        records = {record["episode"]: record for record in scan(self._data, EPISODE_MARK)}
+        newest = header or next(iter(records.values()), None)
+        if newest is None:
+            raise Broken("no record in it is undamaged")
+        self.header: Record | None = {"named": None, "env_id": None, **newest}
+        self.layout = layout_named(newest["layout"])
+        self.records = {number: record for number, record in records.items() if listed is None or number in listed}
+        """By episode; of two records the later one counts."""
 
     def env_id(self, file: Path) -> str | None:
         del file
@@ -181,6 +171,29 @@ def opened(seal: EpisodeSeal, arrays: Arrays, layout: FileLayout) -> Stored:
     own = {path.removeprefix(f"{OWN}/"): array for path, array in arrays.items() if path.startswith(f"{OWN}/")}
     common = {path: array for path, array in arrays.items() if not path.startswith(f"{OWN}/")}
     return Stored(layout.columns(common), own, seal.seed)
+
+
+def has_records(path: Path) -> bool:
+    """Whether there is anything of ours in the file's bytes."""
+    if path.stat().st_size == 0:
+        return False
+    with _mapped(path) as data:
+        return data.find(FILE_MARK) >= 0 or data.find(EPISODE_MARK) >= 0
+
+
+def hdf5_source(path: Path) -> Hdf5Source:
+    """A file of ours that is whole as far as its length goes."""
+    file = open_hdf5(path)
+    try:
+        return Hdf5Source(layout_of(file), [file])
+    except BaseException:
+        file.close()
+        raise
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def open_hdf5(path: Path) -> Any:
