@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied.learning.datasets.layouts import FileLayout, UnknownLayout, layout_named
+from embodied.learning.datasets.seal import Record
 from embodied.learning.datasets.sources import Broken, Hdf5Source, Lacking, Stored, layout_of, open_hdf5, open_padded
 
 PATIENCE_S = 60.0
@@ -39,7 +40,7 @@ class Probe:
 class OthersSource:
     """Episodes that other software recorded."""
 
-    header = None
+    header: Record | None = None
 
     def __init__(self, file: Path, length: int | None, probe: Probe) -> None:
         self._probe = probe

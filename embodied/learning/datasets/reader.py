@@ -63,13 +63,17 @@ class Dataset:
         self.file = file
         self.source = source
         self._goals = goals
-        self._same_task = source.header is not None and recorded_here(source.header, goals)
-        if source.header is None:
-            refuse_other_environment(source.env_id(file), goals)
-        self.listed = source.numbers()
         self.contents = Contents()
-        for number in self.listed:
-            self._look_at(number)
+        try:
+            self._same_task = source.header is not None and recorded_here(source.header, goals)
+            if source.header is None:
+                refuse_other_environment(source.env_id(file), goals)
+            self.listed = source.numbers()
+            for number in self.listed:
+                self._look_at(number)
+        except BaseException:
+            self.close()
+            raise
 
     def load(self, number: int) -> Recorded:
         """An episode.
@@ -86,6 +90,11 @@ class Dataset:
         except ValueError as error:
             raise Broken(str(error)) from error
         return Recorded(adopted.episode, stored.seed, False, adopted.clipped, adopted.other_rewards)
+
+    @property
+    def task(self) -> str:
+        """The task that the episodes are read for."""
+        return self._goals.spec.task
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -118,7 +127,7 @@ class Opened:
     @property
     def remarks(self) -> str | None:
         """In one line what a user should know; None where there is nothing."""
-        found, task = self.data.contents, self.data._goals.spec.task
+        found, task = self.data.contents, self.data.task
         parts = [self.damage] if self.damage else []
         if found.clipped:
             parts.append(f"{found.clipped} of {found.steps} actions were clipped to the limits of {task}")

@@ -99,6 +99,21 @@ def test_resuming_a_damaged_recording_keeps_what_the_checkpoint_counts(
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
 
 
+def test_forgotten_episodes_are_not_found_in_a_broken_file(
+    write: Callable[..., Path], tmp_path: Path, goals: GoalLayout, episodes: list[Episode], equal: Equal
+) -> None:
+    path = write(tmp_path, "robomimic")
+    with open_recorder(path, "robomimic", goals, resume_at=2) as recorder:
+        recorder.add(episodes[5])
+    damaged = bytearray(path.read_bytes())
+    damaged[48:96] = bytes(48)
+    path.write_bytes(damaged)
+    lines: list[str] = []
+    found = list(read_demonstrations(path, goals, lines.append))
+    assert all(equal(*pair) for pair in zip(found, [*episodes[:2], episodes[5]], strict=True))
+    assert len(lines) == 1
+
+
 RECORD_UNTIL_KILLED = """
 import sys
 from embodied.learning.datasets.reader import read_demonstrations

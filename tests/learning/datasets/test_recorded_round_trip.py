@@ -218,6 +218,46 @@ def test_an_episode_that_was_deleted_on_purpose_stays_deleted(
     assert lines == []
 
 
+def test_a_copy_that_was_packed_anew_is_read(
+    recorded: Path, tmp_path: Path, goals: GoalLayout, episodes: list[Episode], equal: Equal
+) -> None:
+    """As h5repack does: the numbers are the same and lie elsewhere."""
+    path = tmp_path / "packed.hdf5"
+    with h5py.File(recorded) as old, h5py.File(path, "w") as new:
+        new.attrs.update(old.attrs)
+
+        def pack(name: str, item: h5py.Group | h5py.Dataset) -> None:
+            if isinstance(item, h5py.Dataset):
+                new.create_dataset(name, data=item[()], compression="gzip" if item.size else None)
+
+        old.visititems(pack)
+    lines: list[str] = []
+    found = list(read_demonstrations(path, goals, lines.append))
+    assert all(equal(*pair) for pair in zip(found, episodes, strict=True))
+    assert lines == []
+
+
+def test_numbers_that_someone_replaced_are_not_taken_for_ours(
+    recorded: Path, tmp_path: Path, goals: GoalLayout, episodes: list[Episode], equal: Equal
+) -> None:
+    path = tmp_path / "edited.hdf5"
+    shutil.copy(recorded, path)
+    with h5py.File(path, "r+") as file:
+        for number, change in enumerate(("in place", "anew")):
+            group = file[f"episode_{number}" if "episode_0" in file else f"data/demo_{number}"]
+            if change == "in place":
+                group["rewards"][0] = 5.0
+            else:
+                numbers = group["rewards"][()] + 1
+                del group["rewards"]
+                group["rewards"] = numbers
+    lines: list[str] = []
+    found = list(read_demonstrations(path, goals, lines.append))
+    assert all(equal(*pair) for pair in zip(found, episodes[2:], strict=True))
+    assert len(lines) == 1
+    assert "2 episodes (100 steps) cut off" in lines[0]
+
+
 def test_h5py_is_imported_late() -> None:
     code = "import sys; from embodied.learning.datasets import reader, recorder; print('h5py' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
