@@ -185,7 +185,7 @@ def train(
         logger=logger,
         progress=progress,
         provenance={"command": command, "git_commit": git_commit()},
-        identity=RunIdentity(_settings(task, loop, sac, replay), versions()),
+        identity=RunIdentity(_settings(task, loop, sac, replay, record), versions()),
         on_start=on_ready,
     )
 
@@ -231,11 +231,14 @@ def export(
     return Exported(result, both.policy, both.file)
 
 
-def _settings(task: str, loop: TrainConfig, sac: SacConfig, replay: ReplayConfig) -> dict[str, Any]:
+def _settings(
+    task: str, loop: TrainConfig, sac: SacConfig, replay: ReplayConfig, record: str | Path | None
+) -> dict[str, Any]:
     """What decides what a run computes, flat: a resumed run must have the same."""
     from embodied.run.config import LENGTHS
 
-    groups = {"": {"task": task}, "loop.": asdict(loop), "sac.": asdict(sac), "replay.": asdict(replay)}
+    told = {"task": task, "record": str(Path(record).absolute()) if record else None}
+    groups = {"": told, "loop.": asdict(loop), "sac.": asdict(sac), "replay.": asdict(replay)}
     flat = {f"{group}{name}": value for group, values in groups.items() for name, value in values.items()}
     return {name: plain(value) for name, value in flat.items() if name.removeprefix("loop.") not in LENGTHS}
 
