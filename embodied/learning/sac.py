@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,11 @@ class SacConfig:
             raise UserError(f"sac.gamma must lie strictly between 0 and 1, got {self.gamma}")
         if not 0.0 < self.tau <= 1.0:
             raise UserError(f"sac.tau must lie in (0, 1], got {self.tau}")
+        for name in ("actor_lr", "critic_lr", "temperature_lr", "initial_temperature", "input_clip", "min_std"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise UserError(f"sac.{name} must be positive and finite, got {getattr(self, name)}")
+        if not 4.0 <= self.max_concentration <= 1e4:
+            raise UserError(f"sac.max_concentration must lie in [4, 10000], got {self.max_concentration}")
         if self.critics < 1:
             raise UserError(f"sac.critics must be at least 1, got {self.critics}")
         if not self.hidden or min(self.hidden) < 1:
