@@ -193,7 +193,7 @@ def recorder_maker(path: str | Path, layout: str, goals: GoalLayout, run_dir: Pa
         raise UserError(f"'{path}' is there already: choose another record=, or resume the run that recorded it")
 
     def make(resume_at: int | None) -> EpisodeSink:
-        if resume_at is not None and file.exists():
+        if resume_at and file.exists():
             _refuse_other_record(path, goals, run_dir)
         return open_recorder(path, layout, goals, resume_at)
 

@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 import weakref
-from contextlib import suppress
 from typing import Any, Protocol
 
 import mujoco
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from embodied.errors import UserError
 from embodied.types import FloatArray, Frame
+from robots import load_triton_first
 from robots.cameras import choose_camera
 
 MAX_SIDE = 4096
@@ -104,10 +104,7 @@ class _ProcessContext:
 
 
 def _make_context(backend: str) -> _Context:
-    # Mesa's software renderer and triton (which torch imports for its optimisers) each bring an LLVM: the process dies
-    # when triton is loaded second (seen with Mesa 22.3 and triton 3.8), and not when it is loaded first.
-    with suppress(ImportError):
-        importlib.import_module("triton")
+    load_triton_first()
     try:
         module: Any = importlib.import_module(f"mujoco.{'glfw' if backend in ('glx', 'wgl') else backend}")
         context = module.GLContext(64, 64)
