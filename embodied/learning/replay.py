@@ -38,6 +38,8 @@ class EpisodeReplay:
         shapes = _shapes(spec)
         refuse_too_large(capacity, sum(_bytes(shape, dtype) for shape, dtype in shapes.values()))
         self.rows = {name: np.zeros((capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
+        self.pursued = np.full((capacity, len(spec.layout.entities)), -1, dtype=np.int32)
+        """(N, E) the last row of a row's episode in which this entity's goal was pursued; -1: never."""
         self._episodes: deque[tuple[int, int]] = deque()
         self._free = 0
         self._starts = np.zeros(0, dtype=np.int64)
@@ -112,6 +114,9 @@ class EpisodeReplay:
         stop = start + len(episode) + 1
         for name, rows in self.rows.items():
             rows[start : stop - (name not in STATE_FIELDS)] = getattr(episode, name)
+        last = np.full(self.pursued.shape[1], -1)
+        last[episode.goal_entity] = start + np.arange(len(episode))
+        self.pursued[start:stop] = last
 
     def _forget(self, start: int, stop: int) -> None:
         while self._episodes:

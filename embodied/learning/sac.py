@@ -16,7 +16,7 @@ from embodied.learning.controller import TorchController, manifest_of, save_cont
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
 from embodied.learning.replay import Arrays
 from embodied.rng import child_seed
-from embodied.spec import EnvSpec
+from embodied.spec import EnvSpec, term_indices
 from embodied.types import Batch, FloatArray
 
 
@@ -53,8 +53,14 @@ class SacConfig:
     min_std: float = 1e-3
     """Least standard deviation that inputs are divided by, in their own units."""
 
+    relative_to: tuple[str, ...] = ()
+    """Positions among the observation's terms that the goal is seen from: goal - position is a further input."""
+    anywhere: bool = False
+    """Leave out x and y of those positions and of the goal: what is learned at one place holds at every other."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "relative_to", tuple(self.relative_to))
         if not 0.0 < self.gamma < 1.0:
             raise UserError(f"sac.gamma must lie strictly between 0 and 1, got {self.gamma}")
         if not 0.0 < self.tau <= 1.0:
@@ -77,7 +83,7 @@ class SacLearner:
         width, shape = spec.action_width, _policy_shape(spec, config)
         self._target_entropy = beta.target_entropy(width) if config.target_entropy is None else config.target_entropy
         self.policy = PolicyModule(shape)
-        inputs = shape.observation_width + shape.goal_width + width
+        inputs = shape.input_width + width
         size = (config.critics, inputs, config.hidden, config.critic_layer_norm)
         self.critic, self.target = CriticEnsemble(*size), CriticEnsemble(*size)
         self.policy.initialise(self._generator)
@@ -105,7 +111,8 @@ class SacLearner:
 
     def observe(self, observation: FloatArray, goal: FloatArray) -> None:
         """Take new inputs into the normalizer: observation (N, S+F), goal (N, G)."""
-        self.policy.normalizer.update(np.concatenate((observation, goal), 1))
+        seen = self.policy.inputs(torch.from_numpy(observation), torch.from_numpy(goal))
+        self.policy.normalizer.update(seen.numpy())
 
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of critics, policy and temperature, and one step of the target critics."""
@@ -139,7 +146,7 @@ class SacLearner:
                 self.target(ahead, action),
                 beta.log_prob(action, *law),
                 self._log_temperature.exp(),
-                self.config.gamma,
+                self.config.gamma if batch.discount is None else torch.from_numpy(batch.discount),
                 self._bounds,
             )
         loss = losses.critic_loss(self.critic(features, unit), target)
@@ -215,7 +222,10 @@ class SacLearner:
 
 
 def _policy_shape(spec: EnvSpec, config: SacConfig) -> PolicyShape:
+    differences, ignored = _relations(spec, config)
     return PolicyShape(
+        differences=differences,
+        ignored=ignored,
         observation_width=spec.layout.state_width + spec.layout.entity_width,
         goal_width=spec.layout.goal_width,
         action_low=spec.action_low,
@@ -225,6 +235,23 @@ def _policy_shape(spec: EnvSpec, config: SacConfig) -> PolicyShape:
         clip=config.input_clip,
         min_std=config.min_std,
     )
+
+
+def _relations(spec: EnvSpec, config: SacConfig) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """`PolicyShape.differences` and `ignored` from the names in the configuration."""
+    layout = spec.layout
+    offered = (*layout.robot, *layout.entity)
+    terms = {term.name: term for term in offered}
+    pairs: list[tuple[int, int]] = []
+    planar = [layout.state_width + layout.entity_width + i for i in (0, 1)] if config.anywhere else []
+    for name in config.relative_to:
+        if name not in terms or terms[name].width != layout.goal_width:
+            fit = ", ".join(term.name for term in offered if term.width == layout.goal_width) or "none"
+            raise UserError(f"sac.relative_to: '{name}' is no position of {spec.task}; valid: {fit}")
+        columns = term_indices((terms[name],), offered, "observation")
+        pairs += [(goal, int(column)) for goal, column in enumerate(columns)]
+        planar += [int(column) for column in columns[:2]] if config.anywhere else []
+    return tuple(pairs), tuple(sorted(planar))
 
 
 def _step(optimizer: torch.optim.Optimizer, parameters: list[Tensor], loss: Tensor) -> None:

@@ -51,6 +51,13 @@ class Driver:
         """An episode is under way."""
         return self._observation is not None
 
+    @property
+    def observation(self) -> Observation:
+        """What the running episode shows now."""
+        if self._observation is None:
+            raise RuntimeError("reset the driver before stepping it")
+        return self._observation
+
     def reset(self, seed: int) -> None:
         """Begin an episode."""
         self._observation = self.env.reset(seed)
@@ -59,11 +66,9 @@ class Driver:
 
     def step(self, act: Act) -> Transition:
         """One control step, reported to the callback before it is returned."""
-        if self._observation is None:
-            raise RuntimeError("reset the driver before stepping it")
-        goal = self.env.goal
-        step = self.env.step(act(self._observation, goal))
-        transition = Transition(self._episode, self._index, self._observation, goal, step)
+        observation, goal = self.observation, self.env.goal
+        step = self.env.step(act(observation, goal))
+        transition = Transition(self._episode, self._index, observation, goal, step)
         self._index += 1
         self._observation = None if transition.done else step.observation
         if self._on_step is not None:
