@@ -32,6 +32,10 @@ class ReplayConfig:
     """A reached goal ends the bootstrap, as if the episode ended there."""
     n_step: int = 1
     """Rewards of so many steps are summed up before the bootstrap."""
+    redraws: int = 0
+    """How often a relabelled row is drawn again while its goal holds already before the action."""
+    satisfied_share: float = 0.2
+    """Share of relabelled rows that are never drawn again."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.relabel <= 1.0:
@@ -40,6 +44,8 @@ class ReplayConfig:
             raise UserError(f"replay.gripper_share must lie in [0, 1], got {self.gripper_share}")
         if self.n_step < 1:
             raise UserError(f"replay.n_step must be at least 1, got {self.n_step}")
+        if self.redraws < 0:
+            raise UserError(f"replay.redraws must be at least 0, got {self.redraws}")
 
 
 @dataclass(frozen=True)
@@ -104,12 +110,13 @@ class HindsightReplay:
         now, last = self.episodes.draw(size, self._rng)
         entity, source = self._choose_entities(now)
         relabelled = (self._rng.random(size) < self.config.relabel) | (source < 0)
-        later = now + 1 + (self._rng.random(size) * (last - now)).astype(np.int64)
-        achieved = rows["achieved"]
-        goal = np.where(relabelled[:, None], achieved[later, entity], rows["goal_value"][source])
+        later = self._later(now, last)
+        if self.config.redraws:
+            self._redraw(now, last, later, entity, relabelled)
+        source = np.where(relabelled, now, source)
+        goal = np.where(relabelled[:, None], rows["achieved"][later, entity], rows["goal_value"][source])
         mask = rows["goal_mask"][source]
-        happened = ~relabelled & (source == now)
-        ahead = self._look_ahead(now, last, entity, goal, mask, happened)
+        ahead = self._look_ahead(now, last, entity, goal, mask, ~relabelled & (source == now))
         return Batch(
             observation=self._observation(now, entity),
             next_observation=self._observation(now + ahead.steps, entity),
@@ -118,9 +125,35 @@ class HindsightReplay:
             reward=ahead.reward,
             terminated=ahead.terminated,
             relabelled=relabelled,
-            already_satisfied=self._reward(achieved[now, entity], goal, mask).success,
+            already_satisfied=self._reward(rows["achieved"][now, entity], goal, mask).success,
             discount=(self._gamma**ahead.steps).astype(np.float32) if self.config.n_step > 1 else None,
         )
+
+    def _later(self, now: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+        return now + 1 + (self._rng.random(len(now)) * (last - now)).astype(np.int64)
+
+    def _redraw(
+        self,
+        now: NDArray[np.int64],
+        last: NDArray[np.int64],
+        later: NDArray[np.int64],
+        entity: NDArray[np.int32],
+        relabelled: BoolArray,
+    ) -> None:
+        """Draws relabelled rows of the same entity again, in place, while their goals hold already.
+
+        A goal that holds before the action teaches little, and most do: what is not touched stays where it is.
+        """
+        achieved, masks = self.episodes.rows["achieved"], self.episodes.rows["goal_mask"]
+        open_rows = np.flatnonzero(relabelled & (self._rng.random(len(now)) >= self.config.satisfied_share))
+        for _ in range(self.config.redraws):
+            at, whose = now[open_rows], entity[open_rows]
+            held = self._reward(achieved[at, whose], achieved[later[open_rows], whose], masks[at]).success
+            open_rows = open_rows[held]
+            if not len(open_rows):
+                return
+            now[open_rows], last[open_rows] = self.episodes.draw(len(open_rows), self._rng)
+            later[open_rows] = self._later(now[open_rows], last[open_rows])
 
     def _choose_entities(self, now: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Whose goal each row is about, and the row that holds the one it had in this episode; -1 where it had none."""
@@ -131,7 +164,7 @@ class HindsightReplay:
         at_gripper = self._rng.random(len(now)) < self.config.gripper_share
         thing = np.where(entity == self._gripper, np.int32(self._thing), entity)
         chosen = np.where(at_gripper, np.int32(self._gripper), thing)
-        return chosen, np.where(chosen == entity, now, self.episodes.pursued[now, chosen].astype(np.int64))
+        return chosen, np.where(chosen == entity, now, self.episodes.pursued[now, chosen].astype(np.int64) - 1)
 
     def _look_ahead(
         self,

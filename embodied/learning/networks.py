@@ -118,17 +118,17 @@ class CriticEnsemble(nn.Module):
         with torch.no_grad():
             self.weights[-1].mul_(0.1)
 
-    def forward(self, features: Tensor, unit: Tensor) -> Tensor:
-        """Values of (features (B, S+F+G), action in unit coordinates (B, A)), shape (N, B)."""
-        hidden = torch.cat((features, 2.0 * unit - 1.0), -1).expand(self.members, -1, -1)
+    def forward(self, features: Tensor, unit: Tensor, first: int | None = None) -> Tensor:
+        """Values of (features (B, I), action in unit coordinates (B, A)) by the `first` members, shape (N, B)."""
+        hidden = torch.cat((features, 2.0 * unit - 1.0), -1).expand(first or self.members, -1, -1)
         last = len(self.weights) - 1
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = torch.baddbmm(bias, hidden, weight)
+            hidden = torch.baddbmm(bias[:first], hidden, weight[:first])
             if index == last:
                 break
             if len(self.gains):
                 normed = nn.functional.layer_norm(hidden, hidden.shape[-1:])
-                hidden = torch.addcmul(self.shifts[index], normed, self.gains[index])
+                hidden = torch.addcmul(self.shifts[index][:first], normed, self.gains[index][:first])
             hidden = torch.relu(hidden)
         return hidden.squeeze(-1)
 

@@ -30,6 +30,10 @@ class SacConfig:
     """Members of the ensemble; the least of their values counts."""
     critic_layer_norm: bool = False
     """Layer normalisation in the critics."""
+    actor_every: int = 1
+    """Updates of the critics for one of policy and temperature."""
+    actor_critics: int | None = None
+    """How many of the critics judge the policy while it is trained; None: all."""
     gamma: float = 0.95
     """Discount per control step."""
     tau: float = 0.01
@@ -65,8 +69,10 @@ class SacConfig:
             raise UserError(f"sac.gamma must lie strictly between 0 and 1, got {self.gamma}")
         if not 0.0 < self.tau <= 1.0:
             raise UserError(f"sac.tau must lie in (0, 1], got {self.tau}")
-        if self.critics < 1:
-            raise UserError(f"sac.critics must be at least 1, got {self.critics}")
+        for name in ("critics", "actor_every", "actor_critics"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"sac.{name} must be at least 1, got {value}")
         if not self.hidden or min(self.hidden) < 1:
             raise UserError(f"sac.hidden must name at least one width, all positive, got {self.hidden}")
 
@@ -78,6 +84,7 @@ class SacLearner:
         self.config = config
         self.manifest = manifest_of(spec)
         self.updates = 0
+        self._actor_told: dict[str, float] = {}
         self._generator = torch.Generator().manual_seed(child_seed(seed, "learner"))
         self._bounds = losses.value_bounds(spec.reward_range, config.gamma) if config.clamp_targets else None
         width, shape = spec.action_width, _policy_shape(spec, config)
@@ -120,16 +127,17 @@ class SacLearner:
         features = self.policy.features(torch.from_numpy(batch.observation), goal)
         unit = beta.to_unit(torch.from_numpy(batch.action), self.policy.low, self.policy.high)
         target, critic_loss = self._update_critics(features, unit, batch, goal)
-        log_prob, actor_loss = self._update_actor(features)
-        self._update_temperature(log_prob)
+        if self.updates % self.config.actor_every == 0:
+            log_prob, actor_loss = self._update_actor(features)
+            self._update_temperature(log_prob)
+            self._actor_told = {"actor_loss": actor_loss.item(), "entropy": -log_prob.mean().item()}
         torch._foreach_lerp_(self._target_parameters, self._critic_parameters, self.config.tau)
         self.updates += 1
         relabelled = max(int(batch.relabelled.sum()), 1)
         return {
             "critic_loss": critic_loss.item(),
-            "actor_loss": actor_loss.item(),
+            **self._actor_told,
             "target_value": target.mean().item(),
-            "entropy": -log_prob.mean().item(),
             "temperature": self._log_temperature.exp().item(),
             "relabelled": float(batch.relabelled.mean()),
             "relabelled_already_satisfied": float((batch.relabelled & batch.already_satisfied).sum() / relabelled),
@@ -157,7 +165,8 @@ class SacLearner:
         law = self.policy.law(features)
         action = beta.sample(*law, generator=self._generator)
         log_prob = beta.log_prob(action, *law)
-        loss = losses.actor_loss(self.critic(features, action), log_prob, self._log_temperature.detach().exp())
+        values = self.critic(features, action, self.config.actor_critics)
+        loss = losses.actor_loss(values, log_prob, self._log_temperature.detach().exp())
         _step(self._optimizers["actor"], self._actor_parameters, loss)
         return log_prob.detach(), loss.detach()
 
@@ -196,7 +205,10 @@ class SacLearner:
         for name, optimizer in self._optimizers.items():
             for index, slots in optimizer.state_dict()["state"].items():
                 arrays |= {f"adam/{name}/{index}/{slot}": value for slot, value in slots.items()}
-        return {key: value.detach().numpy().copy() for key, value in arrays.items()}, {"updates": self.updates}
+        return {key: value.detach().numpy().copy() for key, value in arrays.items()}, {
+            "updates": self.updates,
+            "actor": self._actor_told,
+        }
 
     def restore(self, arrays: Arrays, meta: dict[str, Any]) -> None:
         """Undo `state`; a checkpoint of networks of another shape is refused."""
@@ -215,7 +227,7 @@ class SacLearner:
         with torch.no_grad():
             self._log_temperature.copy_(tensors["log_temperature"])
         self._generator.set_state(tensors["generator"])
-        self.updates = meta["updates"]
+        self.updates, self._actor_told = meta["updates"], meta["actor"]
 
     def _modules(self) -> dict[str, torch.nn.Module]:
         return {"policy": self.policy, "critic": self.critic, "target": self.target}
