@@ -81,7 +81,7 @@ class Explorer(Protocol):
         """The goal of the next step."""
         ...
 
-    def restrain(self, observation: Observation, task: Goal, action: FloatArray) -> FloatArray:
+    def restrain(self, worker: int, observation: Observation, task: Goal, action: FloatArray) -> FloatArray:
         """The action that is taken instead of this one."""
         ...
 

@@ -34,6 +34,8 @@ class RelayConfig:
     """Near the object actions are kept small: one that arrives fast knocks it away."""
     gentle: float = 0.5
     """Largest action there, as a share of the limits."""
+    gentle_in_contact: bool = False
+    """Also in the object's turn."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.contact_m <= self.lost_m:
@@ -76,8 +78,10 @@ class RelayExplorer:
             return task
         return Goal(GRIPPER, place, np.ones(len(place), dtype=bool))
 
-    def restrain(self, observation: Observation, task: Goal, action: FloatArray) -> FloatArray:
-        """The action, kept small near the object."""
+    def restrain(self, worker: int, observation: Observation, task: Goal, action: FloatArray) -> FloatArray:
+        """The action, kept small where the gripper comes near the object."""
+        if self._touching[worker] and not self.config.gentle_in_contact:
+            return action
         between = observation.achieved[self._rows[task.entity]] - observation.achieved[self._gripper]
         if np.linalg.norm(between) > self.config.gentle_within_m:
             return action

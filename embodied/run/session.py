@@ -107,7 +107,7 @@ class Session:
         else:
             task = worker.task_goal
             worker.step(
-                lambda observation, goal: explorer.restrain(observation, task, self._explore(observation, goal)),
+                lambda observation, goal: explorer.restrain(index, observation, task, self._explore(observation, goal)),
                 lambda observation, _: explorer.pursue(index, observation, task),
             )
         self.step += 1

@@ -109,11 +109,15 @@ def test_stages_are_mixed_before_contact_and_only_then() -> None:
     assert {relay.pursue(0, seen(0.49, 0.5), task).entity for _ in range(50)} == {"b"}
 
 
-def test_actions_are_small_near_the_object() -> None:
-    relay, task = explorer(gentle_within_m=0.12, gentle=0.5), Goal("b", [1.0], MASK)
-    assert relay.restrain(seen(0.0, 0.5), task, np.float32([-1.0])) == [-1.0]
-    assert relay.restrain(seen(0.4, 0.5), task, np.float32([-1.0])) == [-0.5]
-    assert relay.restrain(seen(0.4, 0.5), task, np.float32([0.25])) == [0.25]
+def test_actions_are_small_where_the_gripper_comes_near_the_object() -> None:
+    task, full = Goal("b", [1.0], MASK), np.float32([-1.0])
+    for in_contact in (False, True):
+        relay = explorer(gentle_within_m=0.12, gentle=0.5, gentle_in_contact=in_contact)
+        assert relay.restrain(0, seen(0.0, 0.5), task, full) == [-1.0]
+        assert relay.restrain(0, seen(0.4, 0.5), task, full) == [-0.5]
+        assert relay.restrain(0, seen(0.4, 0.5), task, np.float32([0.25])) == [0.25]
+        relay.pursue(0, seen(0.46, 0.5), task)
+        assert relay.restrain(0, seen(0.46, 0.5), task, full) == [-0.5 if in_contact else -1.0]
 
 
 def test_workers_have_stages_of_their_own() -> None:
