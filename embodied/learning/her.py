@@ -30,6 +30,8 @@ class ReplayConfig:
     """Share of a batch whose goals speak of the gripper, in tasks about something else; the others of that."""
     success_ends: bool = False
     """A reached goal ends the bootstrap, as if the episode ended there."""
+    settle: int = 0
+    """It does so only where it still held so many steps later: what flies through a goal has not arrived."""
     n_step: int = 1
     """Rewards of so many steps are summed up before the bootstrap."""
     redraws: int = 0
@@ -186,11 +188,26 @@ class HindsightReplay:
             same = happened & (rows["goal_entity"][row] == entity)
             earned = np.where(same, rows["reward"][row], outcome.reward)
             ended = np.where(same, rows["terminated"][row], outcome.terminated)
-            ended = ended | (outcome.success & self.config.success_ends)
+            if self.config.success_ends:
+                ended = ended | (outcome.success & self._stays(row, last, entity, goal, mask))
             reward += np.where(going, np.float32(self._gamma**index) * earned, np.float32(0.0))
             terminated |= going & ended
             steps += going
         return _Ahead(reward, terminated, steps)
+
+    def _stays(
+        self,
+        row: NDArray[np.int64],
+        last: NDArray[np.int64],
+        entity: NDArray[np.int32],
+        goal: FloatArray,
+        mask: BoolArray,
+    ) -> BoolArray:
+        """The goal that the step from `row` reached holds `settle` steps later too, or at the end of the episode."""
+        if not self.config.settle:
+            return np.ones(len(row), dtype=bool)
+        then = np.minimum(row + 1 + self.config.settle, last)
+        return self._reward(self.episodes.rows["achieved"][then, entity], goal, mask).success
 
     def begin(self) -> None:
         """Start with nothing, on disk too."""

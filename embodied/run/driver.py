@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -64,10 +64,17 @@ class Driver:
         self._episode += 1
         self._index = 0
 
-    def step(self, act: Act) -> Transition:
-        """One control step, reported to the callback before it is returned."""
+    def step(self, act: Act, over: Callable[[Observation], bool] | None = None) -> Transition:
+        """One control step, reported to the callback before it is returned.
+
+        Args:
+            act: Chooses the action.
+            over: Whether to break the episode off after it, as a time limit would.
+        """
         observation, goal = self.observation, self.env.goal
         step = self.env.step(act(observation, goal))
+        if over is not None and over(step.observation):
+            step = replace(step, truncated=True)
         transition = Transition(self._episode, self._index, observation, goal, step)
         self._index += 1
         self._observation = None if transition.done else step.observation

@@ -36,6 +36,8 @@ class RelayConfig:
     """Largest action there, as a share of the limits."""
     gentle_in_contact: bool = False
     """Also in the object's turn."""
+    fallen_m: float = 0.1
+    """An episode ends when the object is so much lower than at its beginning: it fell off what it lay on."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.contact_m <= self.lost_m:
@@ -62,15 +64,18 @@ class RelayExplorer:
         self._rows = {name: row for row, name in enumerate(spec.layout.entities)}
         self._low, self._high = np.float32(spec.action_low), np.float32(spec.action_high)
         self._touching = [False] * workers
+        self._heights: list[float | None] = [None] * workers
         self._rng = child_generator(seed, "relay")
 
     def begin(self, worker: int) -> None:
         """An episode begins there: the gripper's turn."""
-        self._touching[worker] = False
+        self._touching[worker], self._heights[worker] = False, None
 
     def pursue(self, worker: int, observation: Observation, task: Goal) -> Goal:
         """The goal of the next step: the task's, or that the gripper be where the object is."""
         place = observation.achieved[self._rows[task.entity]]
+        if self._heights[worker] is None:
+            self._heights[worker] = float(place[-1])
         distance = float(np.linalg.norm(place - observation.achieved[self._gripper]))
         limit = self.config.lost_m if self._touching[worker] else self.config.contact_m
         self._touching[worker] = distance < limit
@@ -87,13 +92,19 @@ class RelayExplorer:
             return action
         return np.clip(action, self.config.gentle * self._low, self.config.gentle * self._high)
 
+    def over(self, worker: int, observation: Observation, task: Goal) -> bool:
+        """The object fell off what it lay on."""
+        began = self._heights[worker]
+        height = observation.achieved[self._rows[task.entity]][-1]
+        return began is not None and bool(height < began - self.config.fallen_m)
+
     def state(self) -> dict[str, Any]:
         """JSON values, for a checkpoint."""
-        return {"touching": list(self._touching), "rng": self._rng.bit_generator.state}
+        return {"touching": list(self._touching), "heights": list(self._heights), "rng": self._rng.bit_generator.state}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Undo `state`."""
-        self._touching = list(state["touching"])
+        self._touching, self._heights = list(state["touching"]), list(state["heights"])
         self._rng.bit_generator.state = state["rng"]
 
 

@@ -109,6 +109,7 @@ class Session:
             worker.step(
                 lambda observation, goal: explorer.restrain(index, observation, task, self._explore(observation, goal)),
                 lambda observation, _: explorer.pursue(index, observation, task),
+                lambda observation: explorer.over(index, observation, task),
             )
         self.step += 1
         self._bar.advance()

@@ -47,8 +47,8 @@ class Worker:
         self._seed, self._actions, self._goals = seed, [], []
         self.task_goal = self.env.goal
 
-    def step(self, act: Act, pursue: Pursue | None = None) -> None:
-        """One control step, for the task's goal or the one that `pursue` chooses.
+    def step(self, act: Act, pursue: Pursue | None = None, over: Callable[[Observation], bool] | None = None) -> None:
+        """One control step, for the task's goal or the one that `pursue` chooses; `over` may break the episode off.
 
         Raises:
             TypeError: A goal was chosen, but the environment takes none.
@@ -65,7 +65,7 @@ class Worker:
             self._actions.append(action)
             return action
 
-        self._driver.step(remembered)
+        self._driver.step(remembered, over)
 
     def state(self) -> dict[str, Any] | None:
         """The running episode as JSON values; None between episodes. Floats survive exactly."""

@@ -120,6 +120,23 @@ def test_actions_are_small_where_the_gripper_comes_near_the_object() -> None:
         assert relay.restrain(0, seen(0.46, 0.5), task, full) == [-0.5 if in_contact else -1.0]
 
 
+def test_an_episode_ends_when_the_object_fell() -> None:
+    relay, task = explorer(fallen_m=0.1), Goal("b", [1.0], MASK)
+    assert not relay.over(0, seen(0.0, 0.1), task), "nothing began yet"
+    relay.pursue(0, seen(0.0, 0.5), task)
+    assert not relay.over(0, seen(0.0, 0.41), task)
+    assert relay.over(0, seen(0.0, 0.39), task)
+    episodes: list[Episode] = []
+    worker = Worker(PushLine(), lambda episode, _: episodes.append(episode))
+    worker.begin(0)
+    for index in range(4):
+        worker.step(lambda *_: np.float32([0.0]), lambda _, goal: goal, lambda _, index=index: index == 3)
+    assert not worker.running
+    assert worker.state() is None
+    assert episodes[0].truncated.tolist() == [False, False, False, True]
+    assert not episodes[0].terminated.any()
+
+
 def test_workers_have_stages_of_their_own() -> None:
     relay = RelayExplorer(PushLine().spec, RelayConfig(mix=0.0), 0, workers=2)
     task = Goal("b", [1.0], MASK)
