@@ -34,6 +34,8 @@ class ReplayConfig:
     """It does so only where it still held so many steps later: what flies through a goal has not arrived."""
     n_step: int = 1
     """Rewards of so many steps are summed up before the bootstrap."""
+    own_steps: bool = False
+    """Only steps that pursued a goal of the same entity follow the first one in such a sum."""
     redraws: int = 0
     """How often a relabelled row is drawn again while its goal holds already before the action."""
     satisfied_share: float = 0.2
@@ -182,8 +184,10 @@ class HindsightReplay:
         reward, terminated = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=bool)
         steps = np.zeros(size, dtype=np.int64)
         for index in range(self.config.n_step):
-            going = ~terminated & (now + index < last)
             row = np.minimum(now + index, last - 1)
+            going = ~terminated & (now + index < last)
+            if index and self.config.own_steps:
+                going &= (steps == index) & (rows["goal_entity"][row] == entity)
             outcome = self._reward(rows["achieved"][row + 1, entity], goal, mask)
             same = happened & (rows["goal_entity"][row] == entity)
             earned = np.where(same, rows["reward"][row], outcome.reward)

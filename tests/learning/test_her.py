@@ -178,6 +178,37 @@ def test_several_steps_are_summed_up_until_the_goal_or_the_end(
     assert (batch.terminated == (ends == k)).all()
 
 
+def test_a_sum_may_be_kept_to_steps_that_pursued_the_same_entity(
+    spec: EnvSpec, reward: GoalReward, make_episode: Make
+) -> None:
+    batch = _replay(spec, reward, make_episode, relabel=0.0, gripper_share=0.5, n_step=3, own_steps=True).sample(2000)
+    of_gripper = batch.observation[:, 2] == batch.observation[:, 1]
+    first = batch.observation[:, 0] == 1
+    for gripper, ends in ((True, [2, 2, 3, 4, 5, 6, 7, 8]), (False, [1, 4, 5, 6, 7, 8, 8, 8])):
+        picked = first & (of_gripper == gripper)
+        t = batch.observation[picked, 1].astype(int)
+        assert set(t) == set(range(8))
+        assert (batch.next_observation[picked, 1] == np.array(ends)[t]).all()
+
+
+def test_what_only_flies_through_a_goal_has_not_arrived(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
+    """The block stands at 4.0 in steps 2 to 5 of episode 1, and moves on."""
+
+    def endless(achieved: np.ndarray, goal: np.ndarray, mask: np.ndarray) -> Outcome:
+        outcome = reward(achieved, goal, mask)
+        return dataclasses.replace(outcome, terminated=np.zeros_like(outcome.success))
+
+    replay = HindsightReplay(
+        spec, endless, ReplayConfig(capacity=100, relabel=0.0, success_ends=True, settle=2), seed=0
+    )
+    episode = make_episode(1, 8, goal_clock=4.0)
+    episode.achieved[2:6, 1, 1] = 4.0
+    replay.add(episode)
+    batch = replay.sample(1000)
+    arrived = {int(t): bool(ended) for t, ended in zip(batch.observation[:, 1], batch.terminated, strict=True)}
+    assert arrived == {0: False, 1: True, 2: True, 3: False, 4: False, 5: False, 6: False, 7: False}
+
+
 def test_goals_that_hold_already_are_drawn_again(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
     """The block of episode 1 stays where it is: every later place of it is reached already."""
     shares = []
