@@ -8,7 +8,7 @@ An id may be any entity of the state; `touching` takes the robot's parts too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -122,7 +122,7 @@ def all_facts(state: SceneState) -> tuple[Predicate, ...]:
     """Every fact of a fixed list of questions that is true, by predicate, then in the scene's order.
 
     Asked are: `holding` of each object; `in` and `on` of each object; `touching` of the gripper with each thing and of
-    each pair of objects; `near` of each pair, and `left_of`, `right_of`, `in_front_of`, `behind` of each ordered pair,
+    each ordered pair of objects; `near`, `left_of`, `right_of`, `in_front_of`, `behind` of each ordered pair,
     of objects, zones and landmarks of which one is an object or both are zones; `at` of each landmark where the robot
     is not an arm. A thing has no side relative to a landmark that it stands over. What is not listed is false.
     """
@@ -145,11 +145,9 @@ def _questions(state: SceneState) -> Iterator[Predicate]:
                 yield Predicate("on", (a.id, b.id))
     for b in solids:
         yield Predicate("touching", ("gripper", b.id))
-    for a, b in combinations(objects, 2):
+    for a, b in permutations(objects, 2):
         yield Predicate("touching", (a.id, b.id))
-    for a, b in pairs:
-        yield Predicate("near", (a.id, b.id))
-    for name in ("left_of", "right_of", "in_front_of", "behind"):
+    for name in ("near", "left_of", "right_of", "in_front_of", "behind"):
         for a, b in pairs:
             yield Predicate(name, (a.id, b.id))
             yield Predicate(name, (b.id, a.id))

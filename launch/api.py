@@ -194,7 +194,7 @@ def train(
         logger=logger,
         progress=progress,
         provenance={"command": command, "git_commit": git_commit()},
-        identity=RunIdentity(_settings(task, loop, sac, replay, relay), versions()),
+        identity=RunIdentity(_settings(task, record, loop=loop, sac=sac, replay=replay, relay=relay), versions()),
         on_start=on_ready,
     )
 
@@ -240,13 +240,13 @@ def export(
     return Exported(result, both.policy, both.file)
 
 
-def _settings(task: str, loop: TrainConfig, sac: SacConfig, replay: ReplayConfig, relay: RelayConfig) -> dict[str, Any]:
+def _settings(task: str, record: str | Path | None, **groups: Any) -> dict[str, Any]:
     """What decides what a run computes, flat: a resumed run must have the same."""
     from embodied.run.config import LENGTHS
 
-    groups = {"": {"task": task}, "loop.": asdict(loop), "sac.": asdict(sac), "replay.": asdict(replay)}
-    groups["relay."] = asdict(relay)
-    flat = {f"{group}{name}": value for group, values in groups.items() for name, value in values.items()}
+    flat = {"task": task, "record": str(Path(record).absolute()) if record else None}
+    for group, config in groups.items():
+        flat |= {f"{group}.{name}": value for name, value in asdict(config).items()}
     return {name: plain(value) for name, value in flat.items() if name.removeprefix("loop.") not in LENGTHS}
 
 

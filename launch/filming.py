@@ -14,6 +14,7 @@ from embodied.hierarchy.monitor import StepRecord
 from embodied.report.film import Film
 from embodied.report.pictures import Tile, contact_sheet, save_png
 from embodied.types import SceneDescription
+from vlm_describer.text import main_facts
 
 from .outcome import plain
 
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
 
 TILE_SIZE = (320, 240)
 FILM_SIZE = (640, 480)
-TELLING = ("touching", "holding", "in", "on", "near", "at")
 
 
 def facts_now(words: SceneDescription) -> str:
     """Those facts of a description that change when a robot acts."""
-    telling = [str(fact.predicate) for fact in words.facts if fact.predicate.name in TELLING]
+    telling = [str(fact.predicate) for fact in main_facts(words.facts)]
     return ", ".join(telling) or "nothing lies on, in or near anything, and nothing is touched"
 
 

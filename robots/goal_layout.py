@@ -38,10 +38,15 @@ _GYMNASIUM_ORDER = (
 class Observations(Protocol):
     """How a task's `observation` is made of an episode's arrays, and taken apart again."""
 
-    shape: tuple[int, ...]
-    """Of one observation."""
-    goal_width: int
-    """Numbers of a goal in a goal dictionary; the leading ones of ours."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one observation."""
+        ...
+
+    @property
+    def goal_width(self) -> int:
+        """Numbers of a goal in a goal dictionary; the leading ones of ours."""
+        ...
 
     def join(self, episode: Episode) -> FloatArray:
         """(T+1, *shape)"""

@@ -16,6 +16,7 @@ from embodied.types import BaseFrame, DescribedObject, Fact
 NAME_LIMIT = 40
 FACT_LIMIT = 40
 _MAIN = ("holding", "in", "on", "touching", "at", "near")
+_SYMMETRIC = ("near", "touching")
 _ARTICLE_VOWELS = "aeiou"
 
 
@@ -61,6 +62,18 @@ def inventory_line(item: DescribedObject, base: BaseFrame, world: bool) -> str:
     )
 
 
+def main_facts(facts: Sequence[Fact]) -> list[Fact]:
+    """The facts that are told in words; of two that say the same (`near(a, b)`, `near(b, a)`) the first."""
+    told, seen = [], set()
+    for fact in facts:
+        name, args = fact.predicate.name, fact.predicate.args
+        same = (name, frozenset(args) if name in _SYMMETRIC else args)
+        if name in _MAIN and same not in seen:
+            seen.add(same)
+            told.append(fact)
+    return told
+
+
 def fact_line(fact: Fact) -> str:
     """One fact with its source and probability."""
     return f"- {fact.predicate} [{fact.source} {fact.probability:.2f}]"
@@ -75,7 +88,7 @@ def full_text(
     )
     lines = [f"Things, centres and sizes in metres in {frame}:"]
     lines += [inventory_line(item, base, world) for item in objects] or ["- none"]
-    main = [fact for fact in facts if fact.predicate.name in _MAIN]
+    main = main_facts(facts)
     lines.append("Facts:")
     lines += [fact_line(fact) for fact in main[:FACT_LIMIT]] or ["- none of: " + ", ".join(_MAIN)]
     if len(main) > FACT_LIMIT:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from embodied.errors import UserError
+from embodied.errors import IntegrityError, UserError
+from embodied.seal import check_seal, sealed
 
+BEGUN_FILE = "begun.json"
+"""In a run's folder: what it was begun with, for a run that has no checkpoint yet."""
 WATCHED = ("mujoco", "torch")
 """Packages whose version changes what is computed."""
 
@@ -24,6 +29,30 @@ class RunIdentity:
     def to_dict(self) -> dict[str, Any]:
         """For a checkpoint."""
         return {"settings": dict(self.settings), "versions": dict(self.versions)}
+
+    def begin(self, run_dir: Path) -> None:
+        """Leaves word in the folder that the run was begun."""
+        draft = run_dir / f".{BEGUN_FILE}.new"
+        draft.write_text(json.dumps(sealed(self.to_dict()), indent=2) + "\n", encoding="utf-8")
+        draft.replace(run_dir / BEGUN_FILE)
+
+    def began(self, run_dir: Path, say: Callable[[str], None]) -> bool:
+        """Whether this run was begun in the folder; False where none was.
+
+        Raises:
+            UserError: Another one was.
+            IntegrityError: The folder's word is damaged.
+        """
+        path = run_dir / BEGUN_FILE
+        try:
+            saved = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return False
+        except ValueError:
+            raise IntegrityError(f"{path} is damaged: copy it again, or train in another run_dir=") from None
+        check_seal(saved, str(path), "copy it again, or train in another run_dir=")
+        self.check(saved, say)
+        return True
 
     def check(self, saved: Mapping[str, Any], say: Callable[[str], None]) -> None:
         """Compares with what a checkpoint says; another version of a watched package is only said.

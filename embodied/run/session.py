@@ -71,7 +71,10 @@ class Session:
         self.clock = RunClock()
         self._metrics = MetricsWriter(run_dir, logger)
         resumed = resume and self._resume()
-        self._recorder = make_recorder(self._episodes if resumed else None) if make_recorder else None
+        begun = resumed or (resume and identity.began(run_dir, self._warn))
+        if make_recorder is not None:
+            # A run that was begun and has no checkpoint yet drops what it recorded; a fresh one overwrites nothing.
+            self._recorder = make_recorder(self._episodes if begun else None)
         if not resumed:
             self._begin(demonstrations)
         self._bar = ProgressBar(config.total_steps, self.step, shown=progress)
@@ -169,6 +172,8 @@ class Session:
             "workers": [worker.state() for worker in self._workers],
             "explorer": None if self._explorer is None else self._explorer.state(),
         }
+        if self._recorder is not None:
+            self._recorder.sync()
         parts = {"run": ({}, run), "learner": self._learner.state(), "replay": self._replay.state()}
         self._checkpoints.save(self.step, parts)
         self._save_controller({})
@@ -199,6 +204,7 @@ class Session:
     def _begin(self, demonstrations: Iterable[Episode]) -> None:
         """A run from nothing."""
         self._checkpoints.clear()
+        self._identity.begin(self.run_dir)
         self._replay.begin()
         self._metrics.begin()
         for episode in demonstrations:
@@ -218,7 +224,7 @@ class Session:
                 return True
             except IntegrityError as error:
                 last = f": {error}"
-                print(f"passing over the checkpoint at step {saved['run'][1]['step']:,}: {error}", file=sys.stderr)
+                self._warn(f"passing over the checkpoint at step {saved['run'][1]['step']:,}: {error}")
         if self._checkpoints.any:
             raise IntegrityError(
                 f"no checkpoint in '{self.run_dir}' can be used{last}; "
@@ -228,7 +234,7 @@ class Session:
 
     def _restore(self, saved: dict[str, Saved]) -> None:
         run = saved["run"][1]
-        self._identity.check(run, lambda line: print(line, file=sys.stderr))
+        self._identity.check(run, self._warn)
         self._learner.restore(*saved["learner"])
         self._replay.restore(*saved["replay"])
         self._metrics.restore(run["metrics"])
@@ -244,6 +250,10 @@ class Session:
             worker.restore(state)
         if self._explorer is not None:
             self._explorer.restore(run["explorer"])
+
+    @staticmethod
+    def _warn(line: str) -> None:
+        print(line, file=sys.stderr)
 
     def _save_controller(self, told: dict[str, Any]) -> None:
         known = {"task": self._spec.task, "seed": self.config.seed, "env_steps": self.step}

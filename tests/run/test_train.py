@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -287,25 +288,37 @@ def test_a_second_process_in_the_folder_is_refused(run: Run) -> None:
 def test_recorder_and_demonstrations(run: Run) -> None:
     class Recorder:
         def __init__(self, resume_at: int | None) -> None:
+            asked.append(resume_at)
             recorded[resume_at or 0 :] = []
             self.episodes = len(recorded)
 
         def add(self, episode: Episode) -> None:
             recorded.append(episode)
 
+        def sync(self) -> None:
+            pass
+
         def close(self) -> None:
             closed.append(True)
 
     recorded: list[Episode] = []
     closed: list[bool] = []
+    asked: list[int | None] = []
     run(dataclasses.replace(TINY, total_steps=100), make_recorder=Recorder)
     assert len(recorded) == 100 // 12
     run(TINY, resume=True, make_recorder=Recorder)
     assert len(recorded) == 150 // 12
     assert len(closed) == 2
+    assert asked == [None, 100 // 12]
+    shutil.rmtree(run.folder / "checkpoints")
+    run(dataclasses.replace(TINY, total_steps=50), resume=True, make_recorder=Recorder)
+    assert asked[-1] == 0, "a run that was begun and has no checkpoint drops what it recorded"
+    fresh = Run(run.folder / "fresh", run.make_env)
+    fresh(dataclasses.replace(TINY, total_steps=50), resume=True, make_recorder=Recorder)
+    assert asked[-1] is None, "a run that was never begun overwrites nothing"
     other = Run(run.folder / "other", run.make_env)
     other(dataclasses.replace(TINY, total_steps=45), demonstrations=recorded)
-    assert len(episodes_in(other)) == 150 // 12 + 45 // 12
+    assert len(episodes_in(other)) == 50 // 12 + 45 // 12
 
 
 def test_resume_without_a_checkpoint_and_a_fresh_start_over_an_old_run(run: Run) -> None:

@@ -124,7 +124,8 @@ def adopt(columns: Columns, goals: GoalLayout) -> Adopted:
     where the end of the task and of its time are not told apart, the task's own function tells them.
 
     Raises:
-        UserError: The numbers are no episode of this task.
+        UserError: The arrays are not those of this task.
+        ValueError: Some of the numbers are not finite.
     """
     spec, steps = goals.spec, len(columns.action)
     if columns.action.shape[1:] != (spec.action_width,):
@@ -135,7 +136,7 @@ def adopt(columns: Columns, goals: GoalLayout) -> Adopted:
     told = goals.from_goal_dict(columns.goals)
     numbers = [*told.values(), columns.action, columns.reward]
     if not all(np.isfinite(array).all() for array in numbers):
-        raise UserError("it holds numbers that are not finite")
+        raise ValueError("it holds numbers that are not finite")
     limits = np.array([spec.action_low, spec.action_high], dtype=np.float32)
     raw = np.asarray(columns.action, dtype=np.float32)
     action = np.clip(raw, *limits)

@@ -30,9 +30,15 @@ class MinariLayout:
 
     name = "minari"
     looks_like = "groups episode_0, ... with observations and actions"
-    needed = (*(f"observations/{key}" for key in _GOALS), "actions", "rewards", "terminations", "truncations")
-    optional = ()
-    empty_groups = ("infos",)
+    needed: tuple[str, ...] = (
+        *(f"observations/{key}" for key in _GOALS),
+        "actions",
+        "rewards",
+        "terminations",
+        "truncations",
+    )
+    optional: tuple[str, ...] = ()
+    empty_groups: tuple[str, ...] = ("infos",)
 
     def file_of(self, path: Path) -> Path:
         """`path` is the data set's folder, its `data` folder, or the file itself."""
@@ -68,7 +74,9 @@ class MinariLayout:
             raise ValueError(f"rows do not fit {steps} actions")
         flags = {key: np.asarray(arrays[key], dtype=bool) for key in ("terminations", "truncations")}
         return Columns(
-            *(arrays[f"observations/{key}"] for key in _GOALS),
+            observation=arrays["observations/observation"],
+            achieved_goal=arrays["observations/achieved_goal"],
+            desired_goal=arrays["observations/desired_goal"],
             action=arrays["actions"],
             reward=arrays["rewards"],
             terminated=flags["terminations"],

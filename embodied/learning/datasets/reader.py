@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,17 +12,9 @@ from embodied.errors import IntegrityError, UserError
 from embodied.learning.datasets.columns import GoalLayout, adopt, join
 from embodied.learning.datasets.files import SIGNATURE, stored_size
 from embodied.learning.datasets.layouts import UnknownLayout, all_layouts
+from embodied.learning.datasets.probe import OthersSource, probe
 from embodied.learning.datasets.replay_file import ReplayFile, replay_file_at
-from embodied.learning.datasets.sources import (
-    Broken,
-    Hdf5Source,
-    Lacking,
-    RawSource,
-    Source,
-    layout_of,
-    open_hdf5,
-    open_padded,
-)
+from embodied.learning.datasets.sources import Broken, Lacking, RawSource, Source, has_records, hdf5_source
 from embodied.learning.datasets.terms import recorded_here, refuse_other_environment
 from embodied.types import Episode
 
@@ -71,13 +63,17 @@ class Dataset:
         self.file = file
         self.source = source
         self._goals = goals
-        self._same_task = source.header is not None and recorded_here(source.header, goals)
-        if source.header is None:
-            refuse_other_environment(source.env_id(file), goals)
-        self.listed = source.numbers()
         self.contents = Contents()
-        for number in self.listed:
-            self._look_at(number)
+        try:
+            self._same_task = source.header is not None and recorded_here(source.header, goals)
+            if source.header is None:
+                refuse_other_environment(source.env_id(file), goals)
+            self.listed = source.numbers()
+            for number in self.listed:
+                self._look_at(number)
+        except BaseException:
+            self.close()
+            raise
 
     def load(self, number: int) -> Recorded:
         """An episode.
@@ -94,6 +90,11 @@ class Dataset:
         except ValueError as error:
             raise Broken(str(error)) from error
         return Recorded(adopted.episode, stored.seed, False, adopted.clipped, adopted.other_rewards)
+
+    @property
+    def task(self) -> str:
+        """The task that the episodes are read for."""
+        return self._goals.spec.task
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -126,7 +127,7 @@ class Opened:
     @property
     def remarks(self) -> str | None:
         """In one line what a user should know; None where there is nothing."""
-        found, task = self.data.contents, self.data._goals.spec.task
+        found, task = self.data.contents, self.data.task
         parts = [self.damage] if self.damage else []
         if found.clipped:
             parts.append(f"{found.clipped} of {found.steps} actions were clipped to the limits of {task}")
@@ -180,59 +181,65 @@ def open_dataset(path: Path, goals: GoalLayout, empty: bool = False) -> Opened:
 
 
 def _open(file: Path, goals: GoalLayout) -> Opened:
-    size = file.stat().st_size
     with file.open("rb") as stream:
         head = stream.read(64)
     signed, length = head.startswith(SIGNATURE), stored_size(head)
-    missing = max(0, length - size) if length is not None else 0
-    listed: list[int] | None = None
-    if signed and not missing:
+    missing = max(0, (length or 0) - file.stat().st_size)
+    opened = None
+    if has_records(file):
+        opened = _open_ours(file, signed and not missing, missing, goals)
+    if opened is None and signed:
+        opened = _open_others(file, missing, goals)
+    if opened is None:
+        raise IntegrityError("it is no HDF5 file")
+    return opened
+
+
+def _open_ours(file: Path, by_hdf5: bool, missing: int, goals: GoalLayout) -> Opened | None:
+    """Through HDF5 where that works, else by the records; None where only single episodes in it are ours."""
+    first = None
+    if by_hdf5:
         with suppress(Broken):
-            data = _opened(file, goals)
-            found = data.contents
-            if data.source.header is None:
-                return Opened(data, _damage(found, _lost_of_others(data), 0))
-            if not found.lost:
-                return Opened(data, None)
-            listed = data.listed
-            data.close()
-    raw = RawSource.of(file, listed)
-    if raw is not None:
-        data = Dataset(file, raw, goals)
-        return Opened(data, _damage(data.contents, _lost(data, raw, listed), missing, whole=listed is None))
-    if signed and missing:
-        return _open_padded(file, size, missing, goals)
-    raise IntegrityError("it is damaged: HDF5 cannot read it; copy it again" if signed else "it is no HDF5 file")
-
-
-def _opened(file: Path, goals: GoalLayout) -> Dataset:
-    opened = open_hdf5(file)
+            source = hdf5_source(file)
+            if source.header is None:
+                source.close()
+                return None
+            first = Dataset(file, source, goals)
+            if not first.contents.lost:
+                return Opened(first, None)
+    listed = None if first is None else first.listed
     try:
-        return Dataset(file, Hdf5Source(layout_of(opened), [opened]), goals)
-    except BaseException:
-        opened.close()
+        raw = RawSource(file, listed)
+        second = Dataset(file, raw, goals)
+    except Broken as error:
+        if first is None or not first.contents.intact:
+            raise IntegrityError(f"it is damaged: {error}; copy it again, or record anew") from None
+    else:
+        if first is None or len(first.contents.intact) <= len(second.contents.intact):
+            return Opened(second, _damage(second.contents, _lost(second, raw, listed), missing, raw=first is None))
+    # Copied by a tool of HDF5: the numbers lie elsewhere than the records say.
+    return Opened(first, _damage(first.contents, dict.fromkeys(first.contents.lost)))
+
+
+def _open_others(file: Path, missing: int, goals: GoalLayout) -> Opened:
+    length = file.stat().st_size + missing if missing else None
+    gone = f"its last {missing:,} bytes are missing and" if missing else "HDF5 cannot read it;"
+    nothing = IntegrityError(f"it is damaged: {gone} no episode can be saved; copy it again")
+    try:
+        data = Dataset(file, OthersSource(file, length, probe(file, length)), goals)
+    except Broken:
+        raise nothing from None
+    except UnknownLayout:
+        if missing:
+            raise nothing from None
         raise
-
-
-def _open_padded(file: Path, size: int, missing: int, goals: GoalLayout) -> Opened:
-    try:
-        views = open_padded(file, size + missing)
-        data = Dataset(file, Hdf5Source(layout_of(views[0]), views), goals)
-        if data.contents.intact:
-            return Opened(data, _damage(data.contents, _lost_of_others(data), missing))
+    if missing and not data.contents.intact:
         data.close()
-    except (Broken, UnknownLayout):
-        pass
-    raise IntegrityError(
-        f"it is damaged: its last {missing:,} bytes are missing and no episode can be read without them"
-    )
-
-
-def _lost_of_others(data: Dataset) -> dict[int, int | None]:
-    """What cannot be read, and as many more as other files say that there are."""
+        raise nothing
     lost = dict.fromkeys(data.contents.lost)
-    absent = data.source.layout.promised(data.file) - len(data.listed)
-    return lost | {-number: None for number in range(1, absent + 1)}
+    absent = data.source.layout.promised(file) - len(data.listed)
+    lost |= {-number: None for number in range(1, absent + 1)}
+    return Opened(data, _damage(data.contents, lost, missing) if lost or missing else None)
 
 
 def _lost(data: Dataset, raw: RawSource, listed: list[int] | None) -> dict[int, int | None]:
@@ -244,17 +251,16 @@ def _lost(data: Dataset, raw: RawSource, listed: list[int] | None) -> dict[int, 
     return {number: raw.records[number]["steps"] if number in raw.records else None for number in gone}
 
 
-def _damage(found: Contents, lost: dict[int, int | None], missing: int, whole: bool = False) -> str | None:
-    """What is left of a damaged file; None where it is whole. `whole`: the file's structure is broken."""
-    if not (lost or missing or whole):
-        return None
+def _damage(found: Contents, lost: Mapping[int, int | None], missing: int = 0, raw: bool = False) -> str:
+    """What is left of a damaged file. `raw`: nobody knows how many episodes there were."""
     told = [steps for steps in lost.values() if steps is not None]
     steps = f" ({sum(told):,} steps)" if told and len(told) == len(lost) else ""
-    cut = [f"{_count(len(lost))}{steps} cut off"] if lost else []
-    if missing:
-        cut.append(f"{missing:,} bytes are missing at its end" + ("" if lost else " and what began there is cut off"))
-    rest = "; ".join(cut) or "none is known to be lost"
-    return f"it is damaged: {_count(len(found.intact))} ({found.steps:,} steps) intact and used, {rest}"
+    if lost:
+        cut = f"{_count(len(lost))}{steps} cut off"
+    else:
+        cut = "what followed cut off" if raw and missing else "none is known to be lost"
+    end = f"; {missing:,} bytes are missing at its end" if missing else ""
+    return f"it is damaged: {_count(len(found.intact))} ({found.steps:,} steps) intact and used, {cut}{end}"
 
 
 def _count(episodes: int) -> str:

@@ -14,7 +14,7 @@ from embodied.learning.datasets.columns import OWN, GoalLayout, split
 from embodied.learning.datasets.files import StagedFile, stored_size
 from embodied.learning.datasets.layouts import FileLayout, layout_named
 from embodied.learning.datasets.reader import Opened, open_dataset
-from embodied.learning.datasets.seal import EPISODE_MARK, FILE_MARK, EpisodeSeal, pack
+from embodied.learning.datasets.seal import EPISODE_MARK, FILE_MARK, EpisodeSeal, pack, unpack
 from embodied.learning.datasets.sources import HEADER, RECORD
 from embodied.learning.datasets.terms import file_record, fingerprint
 from embodied.types import Episode
@@ -114,12 +114,11 @@ class Recorder:
             return
         if not 0 <= episodes < self._episodes:
             raise UserError(f"{self.path} has {self._episodes} episodes, not the {episodes} that are to be kept")
-        self._open_file()
-        self.close()
         try:
-            self._file = _resumed(self.path, self._layout, self._goals, episodes)
-        except OSError as error:
+            self._open_file().drop(episodes)
+        except BaseException as error:
             self._give_up(error)
+            raise
         self._episodes = episodes
         self.tell_totals()
 
@@ -221,6 +220,19 @@ class _EpisodeFile:
         self._layout.write_totals(self._file, self.totals)
         self._commit()
 
+    def drop(self, episodes: int) -> None:
+        """Forget all but the first so many, and their records, which could be found where HDF5's structure breaks."""
+        steps = self.totals[1]
+        for number in range(episodes, self.episodes):
+            name = self._layout.group_of(number)
+            record = self._file[f"{name}/{RECORD}"]
+            steps -= (unpack(record[()].tobytes(), EPISODE_MARK) or {"steps": 0})["steps"]
+            record[...] = 0
+            del self._file[name]
+        self.totals = (episodes, steps)
+        self._layout.write_totals(self._file, self.totals)
+        self._commit()
+
     def sync(self) -> None:
         self._staged.sync()
 
@@ -255,9 +267,10 @@ def _resumed(path: Path, layout: FileLayout, goals: GoalLayout, episodes: int) -
         opened = open_dataset(path, goals, empty=True)
         try:
             _check_kept(opened, path, layout, episodes)
-            if _is_whole(opened, path, episodes):
+            if _is_whole(opened, path):
                 file = _EpisodeFile(staged, layout, goals, fresh=False)
-                file.totals = (episodes, opened.data.contents.steps)
+                file.totals = (len(opened.data.listed), opened.data.contents.steps)
+                file.drop(episodes)
                 return file
             file = _rewritten(opened, path, layout, goals, episodes)
         finally:
@@ -283,10 +296,10 @@ def _check_kept(opened: Opened, path: Path, layout: FileLayout, episodes: int) -
         )
 
 
-def _is_whole(opened: Opened, path: Path, episodes: int) -> bool:
+def _is_whole(opened: Opened, path: Path) -> bool:
     with path.open("rb") as file:
         ends_well = stored_size(file.read(64)) == path.stat().st_size
-    return ends_well and opened.damage is None and opened.data.listed == list(range(episodes))
+    return ends_well and opened.damage is None and opened.data.listed == list(range(len(opened.data.listed)))
 
 
 def _rewritten(opened: Opened, path: Path, layout: FileLayout, goals: GoalLayout, episodes: int) -> _EpisodeFile:

@@ -77,7 +77,7 @@ class ReplayFile:
             return None
         steps = sum(steps for _, steps in found.places)
         kept = f"{len(found.places)} episodes ({steps:,} steps) intact and used"
-        return f"{self.file}: it is damaged: {kept}, {found.lost} episodes and {found.cut:,} bytes at its end cut off"
+        return f"{self.file}: it is damaged: {kept}, {found.lost} more and {found.cut:,} bytes at its end cut off"
 
     def _header(self) -> tuple[tuple[Column, ...], int]:
         first = self._data[: len(MAGIC)].tobytes()

@@ -27,9 +27,9 @@ class RobomimicLayout:
 
     name = "robomimic"
     looks_like = "a group data with demo_0, ... with obs and actions"
-    needed = (*(f"obs/{key}" for key in _GOALS), "actions", "rewards")
-    optional = (*(f"next_obs/{key}" for key in _GOALS), "dones")
-    empty_groups = ()
+    needed: tuple[str, ...] = (*(f"obs/{key}" for key in _GOALS), "actions", "rewards")
+    optional: tuple[str, ...] = (*(f"next_obs/{key}" for key in _GOALS), "dones")
+    empty_groups: tuple[str, ...] = ()
 
     def file_of(self, path: Path) -> Path:
         """`path` is the file; where it is a folder, `demonstrations.hdf5` in it."""
@@ -65,7 +65,7 @@ class RobomimicLayout:
         steps = len(arrays["actions"])
         if steps == 0 or {len(array) for array in arrays.values()} != {steps}:
             raise ValueError(f"rows do not fit {steps} actions")
-        goals, followed = [], all(f"next_obs/{key}" in arrays for key in _GOALS)
+        goals, followed = {}, all(f"next_obs/{key}" in arrays for key in _GOALS)
         for key in _GOALS:
             before = arrays[f"obs/{key}"]
             if followed:
@@ -73,11 +73,12 @@ class RobomimicLayout:
                 if not np.array_equal(before[1:], after[:-1]):
                     raise ValueError(f"next_obs/{key} is not what obs/{key} goes on with")
                 before = np.concatenate([before, after[-1:]])
-            goals.append(before)
+            goals[key] = before
         kept = steps if followed else steps - 1
         if kept == 0:
             raise ValueError("one action without next_obs is no step")
-        return Columns(*goals, arrays["actions"][:kept], arrays["rewards"][:kept], terminated=None, truncated=None)
+        action, reward = arrays["actions"][:kept], arrays["rewards"][:kept]
+        return Columns(**goals, action=action, reward=reward, terminated=None, truncated=None)
 
     def attributes(self, number: int, steps: int, seed: int | None) -> dict[str, Any]:
         del number

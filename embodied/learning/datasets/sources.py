@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -78,9 +79,17 @@ class Hdf5Source:
     """Through HDF5. Of a truncated file there are two views, which differ in what stands behind its end: what reads the
     same in both does not depend on it."""
 
-    def __init__(self, layout: FileLayout, files: Sequence[Any]) -> None:
+    def __init__(self, layout: FileLayout, files: Sequence[Any], data: mmap.mmap | None = None) -> None:
+        """
+        Args:
+            layout: Of the files.
+            files: Open in h5py: the file, or its two views.
+            data: The bytes of a file of ours, where it is whole: HDF5 then says where numbers lie, and they are taken
+                from there, which is many times faster.
+        """
         self.layout = layout
         self._files = files
+        self._bytes = data
         self.header = guarded(lambda: _header(files[0]))
 
     def numbers(self) -> list[int]:
@@ -90,7 +99,7 @@ class Hdf5Source:
         return guarded(lambda: self.layout.env_id(self._files[0], file))
 
     def load(self, number: int) -> Stored:
-        first, *others = (guarded(lambda file=file: self._load(file, number)) for file in self._files)
+        first, *others = (guarded(partial(self._load, file, number)) for file in self._files)
         if any(not _alike(first, other) for other in others):
             raise Broken("it goes on behind the end of the file")
         return first
@@ -98,6 +107,8 @@ class Hdf5Source:
     def close(self) -> None:
         for file in self._files:
             guarded(file.close)
+        if self._bytes is not None:
+            self._bytes.close()
 
     def _load(self, file: Any, number: int) -> Stored:
         group = file[self.layout.group_of(number)]
@@ -116,45 +127,34 @@ class Hdf5Source:
         if record is None:
             raise Broken("its record is damaged")
         seal = EpisodeSeal.from_record(record)
-        arrays = {}
-        for path, (dtype, shape) in seal.shapes.items():
-            found = group[path]
-            if found.dtype != np.dtype(dtype) or found.shape != shape:
-                raise Broken(f"{path} is not what was written")
-            arrays[path] = found[()].astype(dtype, copy=False)
+        arrays = None
+        if self._bytes is not None and _lies_as_written(group, record["offsets"]):
+            arrays = arrays_at(self._bytes, record)
+        if arrays is None:
+            arrays = {path: _read_as(group[path], *kind) for path, kind in seal.shapes.items()}
         return opened(seal, arrays, self.layout)
 
 
 class RawSource:
     """By the records in the file's bytes, without HDF5."""
 
-    def __init__(self, data: mmap.mmap, header: Record | None, records: dict[int, Record]) -> None:
-        self._data = data
-        self.records = records
-        """By episode; of two records the later one counts."""
-        newest = header or next(iter(records.values()))
-        self.header: Record | None = {"named": None, "env_id": None, **newest}
-        self.layout = layout_named(newest["layout"])
-
-    @classmethod
-    def of(cls, path: Path, listed: Collection[int] | None) -> RawSource | None:
-        """None for a file without records of ours; of the episodes only those `listed`, where there is a list.
+    def __init__(self, path: Path, listed: Collection[int] | None) -> None:
+        """Of the episodes only those `listed`, where there is a list.
 
         Raises:
             IntegrityError: A record is of a newer schema.
+            Broken: No record is undamaged.
         """
-        if path.stat().st_size == 0:
-            return None
-        with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        header = next(scan(data, FILE_MARK), None)
-        records = {record["episode"]: record for record in scan(data, EPISODE_MARK)}
-        if header is None and not records:
-            data.close()
-            return None
-        if listed is not None:
-            records = {number: record for number, record in records.items() if number in listed}
-        return cls(data, header, records)
+        self._data = _mapped(path)
+        header = next(scan(self._data, FILE_MARK), None)
+        records = {record["episode"]: record for record in scan(self._data, EPISODE_MARK)}
+        newest = header or next(iter(records.values()), None)
+        if newest is None:
+            raise Broken("no record in it is undamaged")
+        self.header: Record | None = {"named": None, "env_id": None, **newest}
+        self.layout = layout_named(newest["layout"])
+        self.records = {number: record for number, record in records.items() if listed is None or number in listed}
+        """By episode; of two records the later one counts."""
 
     def env_id(self, file: Path) -> str | None:
         del file
@@ -183,13 +183,40 @@ def opened(seal: EpisodeSeal, arrays: Arrays, layout: FileLayout) -> Stored:
     return Stored(layout.columns(common), own, seal.seed)
 
 
+def has_records(path: Path) -> bool:
+    """Whether there is anything of ours in the file's bytes."""
+    if path.stat().st_size == 0:
+        return False
+    with _mapped(path) as data:
+        return data.find(FILE_MARK) >= 0 or data.find(EPISODE_MARK) >= 0
+
+
+def hdf5_source(path: Path) -> Hdf5Source:
+    """A file of ours that is whole as far as its length goes."""
+    file = open_hdf5(path)
+    try:
+        return Hdf5Source(layout_of(file), [file], _mapped(path))
+    except BaseException:
+        file.close()
+        raise
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
 def open_hdf5(path: Path) -> Any:
     """The file in h5py, read only, whether or not someone is writing it; `Broken` where HDF5 does not take it."""
 
     def action() -> Any:
         import h5py
 
-        return h5py.File(path, "r", locking=False)
+        try:
+            return h5py.File(path, "r", locking=False)
+        except OSError:
+            # Open in this process already, with locks.
+            return h5py.File(path, "r")
 
     return guarded(action)
 
@@ -216,7 +243,7 @@ def layout_of(file: Any) -> FileLayout:
     if header is not None:
         return layout_named(header["layout"])
     for layout in all_layouts():
-        if guarded(lambda layout=layout: layout.numbers(file)) is not None:
+        if guarded(partial(layout.numbers, file)) is not None:
             return layout
     known = "; ".join(f"{layout.name} ({layout.looks_like})" for layout in all_layouts())
     raise UnknownLayout(f"it is HDF5 but of no known layout: {known}")
@@ -241,6 +268,19 @@ def _read(dataset: Any) -> np.ndarray:
     if space > held:
         raise Broken(f"{dataset.name} is not all there")
     return dataset[()]
+
+
+def _read_as(dataset: Any, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    if dataset.dtype != np.dtype(dtype) or dataset.shape != shape:
+        raise Broken(f"{dataset.name} is not what was written")
+    return dataset[()].astype(dtype, copy=False)
+
+
+def _lies_as_written(group: Any, offsets: Mapping[str, int]) -> bool:
+    """Whether HDF5 finds the arrays where their record says; not so where a tool made them anew."""
+    from h5py import h5d
+
+    return all((h5d.open(group.id, path.encode()).get_offset() or 0) == at for path, at in offsets.items())
 
 
 def _leaves(group: Any, prefix: str = "") -> Iterator[str]:
