@@ -173,7 +173,7 @@ def read_manifest(folder: Path) -> BundleManifest:
         raise IntegrityError(f"'{path}' is too large to be a bundle's manifest")
     try:
         data = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise IntegrityError(f"'{path}' is not valid JSON ({error}); export the bundle again") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise IntegrityError(f"'{folder}' is not a bundle: its {MANIFEST_FILE} is of another kind")
@@ -267,6 +267,9 @@ def _check_widths(bundle: BundleManifest) -> None:
             raise ValueError(f"{what}: expected {width} numbers, got {len(low)} and {len(high)}")
         if not all(math.isfinite(lo) and math.isfinite(hi) and lo <= hi for lo, hi in zip(low, high, strict=True)):
             raise ValueError(f"{what}: not finite or upside down")
+    inside = zip(limits.action_low, limits.hold_action, limits.action_high, strict=True)
+    if not all(low <= hold <= high for low, hold, high in inside):
+        raise ValueError("hold action: outside the action limits")
     if not (policy.control_hz > 0 and math.isfinite(policy.control_hz) and limits.max_observation_age_s > 0):
         raise ValueError("control_hz and max_observation_age_s must be positive")
     if not 0 < bundle.trace.tolerance < math.inf:

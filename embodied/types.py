@@ -320,6 +320,8 @@ class PlanStep:
     target_m: tuple[float, float, float] | None = None
     """World position asked for by hand; grounding computes it otherwise."""
     max_steps: int | None = None
+    avoid: tuple[str, ...] = ()
+    """Ids of things that the gripper must not touch meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -336,6 +338,8 @@ class Subgoal:
     max_steps: int
     success: tuple[Predicate, ...]
     """Facts that must hold at the end of the step; empty where only the distance counts."""
+    avoid: tuple[str, ...] = ()
+    """Ids of things that the gripper must not touch meanwhile: when it does, the plan has failed."""
 
 
 @dataclass(frozen=True)

@@ -157,8 +157,7 @@ def train(
     loop, sac, replay = loop or TrainConfig(), sac or SacConfig(), replay or ReplayConfig()
     relay = relay or RelayConfig()
     run_dir = Path(run_dir)
-    if not resume and (run_dir / "metrics.jsonl").exists():
-        raise UserError(f"'{run_dir}' holds a run already; continue it with resume=auto or choose another run_dir=")
+    _refuse_foreign(run_dir, resume)
     if logger == "tensorboard" and find_spec("tensorboard") is None:
         raise UserError("logger=tensorboard needs its package: pip install 'embodied-control[tensorboard]'")
     start = load_controller(init_from) if init_from else None
@@ -175,8 +174,10 @@ def train(
     with contextlib.closing(make_env(task)) as env:
         make_learner(env.spec)
         HindsightReplay(env.spec, env.reward, replay, loop.seed)
+        for note in getattr(env, "notes", ()):
+            print(f"{task}: {note}", file=sys.stderr)
     goals = build.goal_layout(task) if record or demonstrations else None
-    make_recorder = build.recorder_maker(record, record_layout, goals, resume) if record else None
+    make_recorder = build.recorder_maker(record, record_layout, goals, run_dir, resume) if record else None
     begin_with = build.demonstrations(demonstrations, goals) if demonstrations and not resume else ()
 
     return run_training(
@@ -194,7 +195,11 @@ def train(
         logger=logger,
         progress=progress,
         provenance={"command": command, "git_commit": git_commit()},
-        identity=RunIdentity(_settings(task, record, loop=loop, sac=sac, replay=replay, relay=relay), versions()),
+        identity=RunIdentity(
+            _settings(task, loop=loop, sac=sac, replay=replay, relay=relay),
+            versions(),
+            str(record) if record else None,
+        ),
         on_start=on_ready,
     )
 
@@ -240,11 +245,22 @@ def export(
     return Exported(result, both.policy, both.file)
 
 
-def _settings(task: str, record: str | Path | None, **groups: Any) -> dict[str, Any]:
+def _refuse_foreign(run_dir: Path, resume: bool) -> None:
+    """A training overwrites nothing: neither a run that is not resumed, nor files that are no run's of ours."""
+    names = ("metrics.jsonl", "result.json", "config.yaml", "episodes.bin", "checkpoints", "controller")
+    taken = [name for name in names if (run_dir / name).exists()]
+    if not taken or (resume and (run_dir / "begun.json").exists()):
+        return
+    if (run_dir / "begun.json").exists():
+        raise UserError(f"'{run_dir}' holds a run already; continue it with resume=auto or choose another run_dir=")
+    raise UserError(f"'{run_dir}' holds {', '.join(taken)} of something else: choose another run_dir=")
+
+
+def _settings(task: str, **groups: Any) -> dict[str, Any]:
     """What decides what a run computes, flat: a resumed run must have the same."""
     from embodied.run.config import LENGTHS
 
-    flat = {"task": task, "record": str(Path(record).absolute()) if record else None}
+    flat = {"task": task}
     for group, config in groups.items():
         flat |= {f"{group}.{name}": value for name, value in asdict(config).items()}
     return {name: plain(value) for name, value in flat.items() if name.removeprefix("loop.") not in LENGTHS}

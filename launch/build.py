@@ -15,6 +15,7 @@ from embodied.types import Episode, Frame, SceneState
 from .catalogue import scene_names, task_names
 
 if TYPE_CHECKING:
+    from embodied.learning.datasets.recorder import EpisodeSink
     from embodied.run.parts import RecorderMaker
     from robots.base import CheckedSceneEnv
     from robots.goal_layout import GoalLayout
@@ -106,7 +107,7 @@ def choose_robot(scene: str, robot: str) -> str:
         return robot
     detail = {
         "point": "the point robot cannot drive in scenes yet: only arms on table scenes are carried out",
-        "none": "the scene has neither objects on a raised surface nor a site 'start': no robot fits it",
+        "none": "no robot was asked for, or none fits: an arm needs things on a raised surface, a point a site 'start'",
     }
     raise JobFailed("unreachable", detail[robot])
 
@@ -174,11 +175,11 @@ def goal_layout(task: str) -> GoalLayout:
     return layout(task)
 
 
-def recorder_maker(path: str | Path, layout: str, goals: GoalLayout, resume: bool) -> RecorderMaker:
+def recorder_maker(path: str | Path, layout: str, goals: GoalLayout, run_dir: Path, resume: bool) -> RecorderMaker:
     """What opens the HDF5 record of a training, at its beginning or where a resumed run stands.
 
     Raises:
-        UserError: A name that the layout does not allow, or one that is taken.
+        UserError: A name that the layout does not allow, one that is taken, or another run's record.
     """
     from embodied.learning.datasets.layouts import layout_named
     from embodied.learning.datasets.recorder import open_recorder
@@ -187,9 +188,30 @@ def recorder_maker(path: str | Path, layout: str, goals: GoalLayout, resume: boo
         layout = "robomimic" if str(path).endswith((".hdf5", ".h5")) else "minari"
     kind = layout_named(layout)
     kind.check_name(Path(path))
-    if not resume and kind.file_of(Path(path)).exists():
+    file = kind.file_of(Path(path))
+    if not resume and file.exists():
         raise UserError(f"'{path}' is there already: choose another record=, or resume the run that recorded it")
-    return lambda resume_at: open_recorder(path, layout, goals, resume_at)
+
+    def make(resume_at: int | None) -> EpisodeSink:
+        if resume_at is not None and file.exists():
+            _refuse_other_record(path, goals, run_dir)
+        return open_recorder(path, layout, goals, resume_at)
+
+    return make
+
+
+def _refuse_other_record(path: str | Path, goals: GoalLayout, run_dir: Path) -> None:
+    """A resumed run may only go on with its own record: its first episode has to be one of the run's."""
+    from embodied.learning.datasets.reader import open_dataset, read_demonstrations
+
+    opened = open_dataset(Path(path), goals, empty=True)
+    opened.data.close()
+    if not opened.data.contents.intact:
+        return
+    first = next(read_demonstrations(path, goals, say=lambda line: None)).action.tobytes()
+    ours = read_demonstrations(run_dir / "episodes.bin", goals, say=lambda line: None)
+    if not any(episode.action.tobytes() == first for episode in ours):
+        raise UserError(f"'{path}' holds another run's episodes: choose another record=, it is begun anew there")
 
 
 def demonstrations(path: str | Path, goals: GoalLayout) -> Iterator[Episode]:

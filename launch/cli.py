@@ -6,6 +6,7 @@ honestly not done, with result.json; 130 Ctrl-C, after saving.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
@@ -96,7 +97,10 @@ def execute(name: str, arguments: Sequence[str]) -> int:
     if any(word in ("--help", "-h", "help") for word in arguments):
         print(help_text(name, verb.summary, module.KEYS))
         return 0
-    config = configure(verb, module, arguments)
+    try:
+        config = configure(verb, module, arguments)
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
     given = getattr(config, "out", "") or getattr(config, "run_dir", "")
     folder = RunFolder(name, given, run_label(config), arguments)
     try:
@@ -108,6 +112,8 @@ def execute(name: str, arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         raise _missing(error) from None
     path = record(name, config, folder, outcome)
+    if not (folder.path / "config.yaml").exists() or name != "train":
+        folder.write_config(config)
     print("\n".join([*outcome.lines, path]), flush=True)
     return 0 if outcome.ok else 3
 
@@ -124,6 +130,9 @@ def run_label(config: Any) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console program."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if words and words[0] in ("--help", "-h", "help"):
         print(usage())
         return 0

@@ -94,7 +94,8 @@ def split_arguments(cls: type, arguments: Sequence[str]) -> dict[str, str]:
         if not sign:
             raise UserError(f"'{argument}' is not key=value; keys: {', '.join(key_fields(cls))}")
         if name not in all_key_names(cls):
-            raise unknown_name("key", name, key_fields(cls) if "." not in name else all_key_names(cls))
+            groups = [f"{group}.*" for group in nested_fields(cls)]
+            raise unknown_name("key", name, [*key_fields(cls), *groups] if "." not in name else all_key_names(cls))
         if name in given:
             raise UserError(f"the key '{name}' is given twice")
         given[name] = value

@@ -7,10 +7,11 @@ import math
 import os
 import re
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,12 @@ class RunFolder:
             words: The `key=value` words that the user gave.
         """
         self.words = tuple(words)
-        stamp = time.strftime("%Y%m%d-%H%M%S")
+        # To the microsecond: two runs of one second must not share a folder.
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S-%f")
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", label).strip("-.")[:40]
         default = Path("runs") / verb / "-".join(part for part in (stamp, plain) if part)
+        if given and Path(given).expanduser().exists() and not Path(given).expanduser().is_dir():
+            raise UserError(f"'{given}' is a file: give the path of a folder for what this makes")
         self._path = Path(given).expanduser().absolute() if given else _fresh(default.absolute())
 
     @property
@@ -71,11 +75,24 @@ class RunFolder:
         return self._path
 
     def write_config(self, config: Any) -> Path:
-        """Writes `config.yaml`: the resolved configuration, with commit and versions."""
+        """Writes `config.yaml`: the resolved configuration, with commit and versions.
+
+        Where PyYAML is not installed, as on a robot's computer, it is written in the part of YAML that is JSON.
+        """
+        data = {
+            "git_commit": git_commit(), "versions": versions(), "arguments": list(self.words),
+            "config": plain(asdict(config)),
+        }  # fmt: skip
+        if find_spec("yaml") is None:
+            return self._write("config.yaml", json.dumps(data, indent=2) + "\n")
         from .compose import to_yaml
 
-        head = {"git_commit": git_commit(), "versions": versions(), "arguments": list(self.words)}
-        return self._write("config.yaml", to_yaml({**head, "config": plain(asdict(config))}))
+        return self._write("config.yaml", to_yaml(data))
+
+    def discard(self, names: Sequence[str]) -> None:
+        """Takes away what an earlier run left under these names, so that it does not pass for this run's."""
+        for name in names:
+            (self._path / name).unlink(missing_ok=True)
 
     def write_json(self, name: str, data: Mapping[str, Any]) -> Path:
         """Writes `name` into the folder, whole or not at all, with a checksum of its contents."""
@@ -85,7 +102,8 @@ class RunFolder:
     def _write(self, name: str, text: str) -> Path:
         target = self.path / name
         temporary = target.with_name(f".{name}.tmp")
-        temporary.write_text(text, "utf-8")
+        # Words that are no valid UTF-8 come as lone surrogates; JSON's and YAML's own escapes keep them.
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
         os.replace(temporary, target)
         return target
 
@@ -112,10 +130,19 @@ def plain(data: Any) -> Any:
     return str(data) if isinstance(data, Path) else data
 
 
+def _children_seconds() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+_INHERITED_S = _children_seconds()
+"""What children of the process had used before this program took it over (a shell that ends in `exec`)."""
+
+
 def cpu_seconds() -> float:
     """User and system seconds of this process and of its finished children."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return times.user + times.system + _children_seconds() - _INHERITED_S
 
 
 def versions() -> dict[str, str]:

@@ -136,7 +136,11 @@ class _Session:
                 say(f"reached {recorder.name(record.subgoal)} at step {record.step}")
 
         executor.observers = (recorder, progress)
-        report = executor.run(made.plan)
+        try:
+            report = executor.run(made.plan)
+        except KeyboardInterrupt:
+            recorder.finish()
+            raise KeyboardInterrupt(f"film and states up to here are in '{folder}'") from None
         files = recorder.finish()
         if film:
             heading = self._instruction or "a saved plan"

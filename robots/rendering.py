@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import weakref
+from contextlib import suppress
 from typing import Any, Protocol
 
 import mujoco
@@ -50,6 +51,8 @@ def choose_backend() -> str:
     asked = os.environ.get("MUJOCO_GL", "").strip().lower()
     if asked in ("disable", "disabled", "off", "false", "0"):
         raise RenderError(f"rendering is switched off by MUJOCO_GL={asked}; unset it, or set MUJOCO_GL=egl or osmesa")
+    if asked == "glfw" and sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
+        raise RenderError("MUJOCO_GL=glfw needs a display and there is none: unset it, or set MUJOCO_GL=egl or osmesa")
     if asked not in ("", "enable", "enabled", "on", "true", "1"):
         return asked
     candidates = _HEADLESS if sys.platform.startswith("linux") else (_OTHER_SYSTEMS.get(sys.platform, "glfw"),)
@@ -101,6 +104,10 @@ class _ProcessContext:
 
 
 def _make_context(backend: str) -> _Context:
+    # Mesa's software renderer and triton (which torch imports for its optimisers) each bring an LLVM: the process dies
+    # when triton is loaded second (seen with Mesa 22.3 and triton 3.8), and not when it is loaded first.
+    with suppress(ImportError):
+        importlib.import_module("triton")
     try:
         module: Any = importlib.import_module(f"mujoco.{'glfw' if backend in ('glx', 'wgl') else backend}")
         context = module.GLContext(64, 64)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from embodied.errors import JobFailed, LayoutError
-from embodied.facts import all_facts
+from embodied.facts import all_facts, holds
 from embodied.hierarchy.monitor import (
     ExecutedSubgoal,
     ExecutionReport,
@@ -29,6 +29,7 @@ from embodied.types import (
     Plan,
     PlanFailure,
     PlanStep,
+    Predicate,
     SceneDescription,
     Subgoal,
 )
@@ -153,7 +154,7 @@ class _Run:
         self.x, self.env, self.config, self.plan = executor, executor.env, executor.config, plan
         self.entries: list[_Entry] = []
         self.steps = self.retries = self.replans = 0
-        self.rise_due = False
+        self.rise_due = self.spoilt = False
         self.failure: PlanFailure | None = None
         self.observation: Observation
 
@@ -273,6 +274,7 @@ class _Run:
         self.steps += 1
         self.observation, self.state = step.observation, self.env.scene_state()
         reached = monitor is not None and monitor.update(self.observation, self.state)
+        self._watch_forbidden()
         if step.terminated and not reached:
             self.failure = PlanFailure("impossible", "the environment ended the episode")
         distance = monitor.distance_m if monitor is not None else math.nan
@@ -292,6 +294,14 @@ class _Run:
         for observer in self.x.observers:
             observer(record)
 
+    def _watch_forbidden(self) -> None:
+        """What was to be left alone and is touched cannot be untouched: the plan has failed for good."""
+        subgoal = self.entries[-1].subgoal if self.entries else None
+        for thing in subgoal.avoid if subgoal is not None else ():
+            if self.failure is None and holds(Predicate("touching", ("gripper", thing)), self.state):
+                message = f"the gripper touched {thing}, which was to be left alone, during {_call(subgoal)}"
+                self.failure, self.spoilt = PlanFailure("impossible", message), True
+
     def _hold_still(self, steps: int, entry: _Entry | None) -> None:
         """Zero action for so many control steps; as a subgoal (entry given) it counts against the total."""
         action = hold_action(self.env.spec)
@@ -305,7 +315,7 @@ class _Run:
         """The same step in the scene as it is now described."""
         if self.x.ground is None:
             return subgoal
-        step = PlanStep(subgoal.skill, subgoal.args, max_steps=subgoal.max_steps)
+        step = PlanStep(subgoal.skill, subgoal.args, max_steps=subgoal.max_steps, avoid=subgoal.avoid)
         plan = self.x.ground([step], self.x.describer.describe(self.x.look()))
         return plan if isinstance(plan, PlanFailure) else plan.subgoals[0]
 

@@ -138,7 +138,9 @@ class Monitor:
             return f"{wanted} became true"
         if self.reached:
             return f"{wanted} holds" if wanted else f"within {self._subgoal.tolerance_m:.2f} m of the target"
-        state = f"{wanted} is not true, " if wanted else ""
+        state = f"{wanted} is not true, " if wanted and not self._true else ""
+        if self._true and self._subgoal.skill == "touch":
+            state = f"{wanted} was true before and never ended, so it could not become true, "
         if self._travel_m < STILL_M:
             return f"timed_out: nothing moved in {steps} steps; {state}{self.distance_m:.3f} m from the goal"
         return f"timed_out after {steps} steps: {state}{self.distance_m:.3f} m from the goal"

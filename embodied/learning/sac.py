@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,11 @@ class SacConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"sac.{name} must be at least 1, got {value}")
+        for name in ("actor_lr", "critic_lr", "temperature_lr", "initial_temperature", "input_clip", "min_std"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise UserError(f"sac.{name} must be positive and finite, got {getattr(self, name)}")
+        if not 4.0 <= self.max_concentration <= 1e4:
+            raise UserError(f"sac.max_concentration must lie in [4, 10000], got {self.max_concentration}")
         if not self.hidden or min(self.hidden) < 1:
             raise UserError(f"sac.hidden must name at least one width, all positive, got {self.hidden}")
 

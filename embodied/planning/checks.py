@@ -31,7 +31,22 @@ def check_steps(steps: Sequence[PlanStep], scene: SceneDescription) -> PlanFailu
         failure = _check_step(step, scene)
         if failure is not None:
             return failure
-    return _check_arrangement(steps, scene)
+    return _check_hand(steps) or _check_arrangement(steps, scene)
+
+
+def _check_hand(steps: Sequence[PlanStep]) -> PlanFailure | None:
+    """One gripper holds one thing: what was picked up has to be put down before another thing is handled."""
+    held: str | None = None
+    for step in steps:
+        if held is not None and step.skill in MOVES | {"touch"} and step.args[0] != held:
+            return PlanFailure(
+                "impossible", f"the gripper would still hold {held} at {step.skill}({step.args[0]}): put it down first"
+            )
+        if step.skill == "pick":
+            held = step.args[0]
+        elif step.skill in ("place", "stack"):
+            held = None
+    return None
 
 
 def _check_step(step: PlanStep, scene: SceneDescription) -> PlanFailure | None:
@@ -53,6 +68,15 @@ def _check_step(step: PlanStep, scene: SceneDescription) -> PlanFailure | None:
         )
     if step.skill in MOVES and len(things) == 2 and things[0] is things[1]:
         return PlanFailure("impossible", f"the {label(things[0])} cannot be placed relative to itself")
+    if step.skill in ("open", "close", "turn"):
+        return PlanFailure("impossible", f"the {label(things[0])} has no joint to {step.skill}; it can be touched")
+    for thing in step.avoid:
+        if find(scene, thing) is None:
+            return PlanFailure(
+                "unknown_object", f"there is no {quoted(thing)} here; there are: {listing(scene.objects)}"
+            )
+        if step.skill in MOVES | {"touch"} and thing == step.args[0]:
+            return PlanFailure("contradictory", f"{thing} is to be avoided and yet to be used: {step.skill}; drop one")
     relation = relation_of(step, scene)
     if relation is not None and relation[0] == "in" and things[1].role != "zone":
         zones = [item for item in scene.objects if item.role == "zone"]

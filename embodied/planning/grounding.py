@@ -6,6 +6,7 @@ that step will have put it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -36,21 +37,25 @@ class ReachEnvelope:
     radius_m: float
     z_min_m: float
     z_max_m: float
+    y_range_m: tuple[float, float] = (-math.inf, math.inf)
 
     def contains(self, point_b: Point) -> bool:
         """Whether a point of B, shape (3,), lies inside; the border belongs to it."""
         x, y, z = (float(v) for v in point_b)
         within = np.hypot(x - self.axis_m[0], y - self.axis_m[1]) <= self.radius_m
-        return bool(within) and x >= self.x_min_m and self.z_min_m <= z <= self.z_max_m
+        beside = self.y_range_m[0] <= y <= self.y_range_m[1]
+        return bool(within and beside) and x >= self.x_min_m and self.z_min_m <= z <= self.z_max_m
 
     def __str__(self) -> str:
         return (
-            f"within {self.radius_m:.2f} m of the arm's axis, x at least {self.x_min_m:.2f} m, height"
+            f"within {self.radius_m:.2f} m of the arm's axis, x at least {self.x_min_m:.2f} m, y"
+            f" {self.y_range_m[0]:.2f} to {self.y_range_m[1]:.2f} m, height"
             f" {self.z_min_m:.2f} to {self.z_max_m:.2f} m, in the robot's frame"
         )
 
 
-FETCH_ENVELOPE = ReachEnvelope(axis_m=(0.692, 0.744), x_min_m=0.95, radius_m=0.95, z_min_m=0.38, z_max_m=0.90)
+FETCH_ENVELOPE = ReachEnvelope(axis_m=(0.692, 0.744), x_min_m=0.95, radius_m=0.95, z_min_m=0.38, z_max_m=0.85,
+                               y_range_m=(0.35, 1.15))  # fmt: skip
 """Where Fetch's grip site, fingers down, comes within 0.04 m of what a proportional controller asks in 50 steps.
 
 Driven on Gymnasium's FetchReach over a grid of x 0.95..1.65, y 0.35..1.15, z 0.40..0.90 m: the error is at most
@@ -115,6 +120,8 @@ def ground(
             "impossible", "the camera's pose is not known, so nothing has a place in the world; give one"
         )
     failure = check_steps(steps, scene)
+    if failure is None and context.envelope is not None and any(step.skill == "go_to" for step in steps):
+        failure = PlanFailure("impossible", "the arm stands where it is: it can reach and touch things, not go to them")
     if failure is not None:
         return failure
     grounder = _Grounder(scene, context, steps)
@@ -188,6 +195,7 @@ class _Grounder:
             tolerance_m=self.context.drive_tolerance_m if drives else self.context.tolerance_m,
             max_steps=step.max_steps if step.max_steps is not None else steps,
             success=self._success(step),
+            avoid=step.avoid,
         )
 
     def _success(self, step: PlanStep) -> tuple[Predicate, ...]:

@@ -44,6 +44,7 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "items": {"type": "number", "minimum": -MAX_COORDINATE_M, "maximum": MAX_COORDINATE_M},
             },
             "max_steps": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_CONTROL_STEPS},
+            "avoid": {"type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": MAX_ARG_LENGTH}},
         },
         "required": ["skill", "args"],
         "additionalProperties": False,
@@ -124,7 +125,7 @@ def plan_to_json(plan: Plan) -> list[dict[str, Any]]:
 
 def steps_of(subgoals: Iterable[Subgoal]) -> tuple[PlanStep, ...]:
     """The steps that the subgoals came from, without targets: to be grounded again in a scene that has changed."""
-    return tuple(PlanStep(s.skill, s.args, max_steps=s.max_steps) for s in subgoals)
+    return tuple(PlanStep(s.skill, s.args, max_steps=s.max_steps, avoid=s.avoid) for s in subgoals)
 
 
 def _subgoal_to_json(subgoal: Subgoal) -> dict[str, Any]:
@@ -133,6 +134,7 @@ def _subgoal_to_json(subgoal: Subgoal) -> dict[str, Any]:
         "args": list(subgoal.args),
         "target_m": [float(v) for v in subgoal.target_m] if subgoal.goal.mask.any() else None,
         "max_steps": subgoal.max_steps,
+        **({"avoid": list(subgoal.avoid)} if subgoal.avoid else {}),
     }
 
 
@@ -143,6 +145,7 @@ def _step(item: dict[str, Any]) -> PlanStep:
         args=tuple(item["args"]),
         target_m=None if target is None else (float(target[0]), float(target[1]), float(target[2])),
         max_steps=None if steps is None else int(steps),
+        avoid=tuple(item.get("avoid", ())),
     )
 
 

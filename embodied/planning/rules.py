@@ -7,7 +7,7 @@ clauses, in which a verb or a place that was said before may be left out. The wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embodied.planning import lexicon
 from embodied.planning.checks import MOVES, check_steps
@@ -86,7 +86,7 @@ class _Reader:
             raise Refused(
                 "budget", f"that makes {len(self.said)} steps, at most {MAX_STEPS_IN_PLAN} are planned; ask for less"
             )
-        return tuple(item.step for item in self.said)
+        return tuple(replace(item.step, avoid=tuple(dict.fromkeys(self.forbidden))) for item in self.said)
 
     def _separators(self) -> bool:
         """Moves over what stands between clauses; True at the end."""

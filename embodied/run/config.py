@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from embodied.errors import UserError
 from embodied.run.evaluate import EVALUATION_SEED
 
+MAX_WORKERS = 256
+"""Each holds a simulator of its own."""
 LENGTHS = ("total_steps", "checkpoint_every")
 """Settings that a resumed run may change: they do not change what is computed up to where it stands."""
 
@@ -56,6 +58,8 @@ class TrainConfig:
             least = 0 if name in ("seed", "start_steps", "random_share", "eval_late_after") else 1
             if value < least:
                 raise UserError(f"{name} must be at least {least}, got {value}")
+        if self.workers > MAX_WORKERS:
+            raise UserError(f"workers must be at most {MAX_WORKERS}, got {self.workers}")
         if self.random_share > 1.0:
             raise UserError(f"random_share must lie in [0, 1], got {self.random_share}")
 

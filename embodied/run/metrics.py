@@ -41,8 +41,7 @@ class RunClock:
     @property
     def cpu_s(self) -> float:
         """User and system time of the process and its children, imports included."""
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return self._earlier_cpu + process_cpu_s() + children.ru_utime + children.ru_stime
+        return self._earlier_cpu + process_cpu_s() + _children_s() - _INHERITED_S
 
     @property
     def cpu_train_s(self) -> float:
@@ -57,6 +56,15 @@ class RunClock:
             yield
         finally:
             self._train += process_cpu_s() - before
+
+
+def _children_s() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
+
+
+_INHERITED_S = _children_s()
+"""What children of the process had used before this program took it over (a shell that ends in `exec`)."""
 
 
 def process_cpu_s() -> float:

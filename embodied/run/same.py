@@ -25,10 +25,12 @@ class RunIdentity:
     """Flat settings, JSON values, that decide what is computed; a resumed run must have the same."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Package to version."""
+    record: str | None = None
+    """Where the episodes are recorded besides; a resumed run may record elsewhere, and then begins a new record."""
 
     def to_dict(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"settings": dict(self.settings), "versions": dict(self.versions)}
+        return {"settings": dict(self.settings), "versions": dict(self.versions), "record": self.record}
 
     def begin(self, run_dir: Path) -> None:
         """Leaves word in the folder that the run was begun."""
@@ -36,8 +38,8 @@ class RunIdentity:
         draft.write_text(json.dumps(sealed(self.to_dict()), indent=2) + "\n", encoding="utf-8")
         draft.replace(run_dir / BEGUN_FILE)
 
-    def began(self, run_dir: Path, say: Callable[[str], None]) -> bool:
-        """Whether this run was begun in the folder; False where none was.
+    def began(self, run_dir: Path, say: Callable[[str], None]) -> Mapping[str, Any] | None:
+        """What this run was begun with in the folder; None where none was.
 
         Raises:
             UserError: Another one was.
@@ -47,12 +49,12 @@ class RunIdentity:
         try:
             saved = json.loads(path.read_bytes())
         except FileNotFoundError:
-            return False
+            return None
         except ValueError:
             raise IntegrityError(f"{path} is damaged: copy it again, or train in another run_dir=") from None
         check_seal(saved, str(path), "copy it again, or train in another run_dir=")
         self.check(saved, say)
-        return True
+        return saved
 
     def check(self, saved: Mapping[str, Any], say: Callable[[str], None]) -> None:
         """Compares with what a checkpoint says; another version of a watched package is only said.

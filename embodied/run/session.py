@@ -71,14 +71,20 @@ class Session:
         self.clock = RunClock()
         self._metrics = MetricsWriter(run_dir, logger)
         resumed = resume and self._resume()
-        begun = resumed or (resume and identity.began(run_dir, self._warn))
+        begun = identity.began(run_dir, (lambda line: None) if resumed else self._warn) if resume else None
         if make_recorder is not None:
             # A run that was begun and has no checkpoint yet drops what it recorded; a fresh one overwrites nothing.
-            self._recorder = make_recorder(self._episodes if begun else None)
+            goes_on = begun is not None and begun["record"] == identity.record
+            self._recorder = make_recorder(self._episodes if goes_on else None)
+        if resumed and begun is not None and begun["record"] != identity.record:
+            self._warn(f"recorded from episode {self._episodes} on: {identity.record or 'nothing'}")
+            identity.begin(run_dir)
         if not resumed:
             self._begin(demonstrations)
         self._bar = ProgressBar(config.total_steps, self.step, shown=progress)
         self._logged = (self.step, self.clock.wall_s)
+        if self.step >= config.total_steps and resumed:
+            self._warn(f"the run is at step {self.step:,} already: nothing is left to train, it is evaluated again")
         if progress:
             self.say(f"{self._replay.summary}{f'; going on from step {self.step:,}' if resumed else ''}")
 

@@ -59,7 +59,7 @@ def train(
         resume_command: Named when the run is interrupted.
         logger: `jsonl` or `tensorboard`.
         progress: Show a progress bar on stderr.
-        on_start: Called once the folder is this process's own.
+        on_start: Called once the folder is this process's own and nothing speaks against the run.
 
     Raises:
         KeyboardInterrupt: After a checkpoint was saved.
@@ -68,13 +68,13 @@ def train(
     with RunLock(run_dir):
         run = None
         try:
-            on_start()
             run = Session(
                 config, make_env, make_learner, make_replay, checkpoints, run_dir,
                 make_explorer=make_explorer, make_recorder=make_recorder, demonstrations=demonstrations,
                 identity=identity or RunIdentity(),
                 provenance=provenance or {}, resume=resume, logger=logger, progress=progress,
             )  # fmt: skip
+            on_start()
             with run, InterruptGuard() as interrupt:
                 return _loop(run, interrupt, resume_command)
         except OSError as error:

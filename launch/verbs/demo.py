@@ -60,7 +60,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 def train(config: KEYS, out: Path) -> Chapter:
     """Trains from nothing and draws the learning curve."""
     keys = hydra_config(train_verb.KEYS, [f"task={TASK}", f"seed={config.seed}"], ("task", "preset"))
-    trained = api.train(TASK, out / "train", train_verb.loop_config(keys), keys.sac, keys.replay,
+    trained = api.train(TASK, out, train_verb.loop_config(keys), keys.sac, keys.replay,
                         command=f"embodied train task={TASK} seed={config.seed}")  # fmt: skip
     result = trained.to_dict()
     curve = learning_curve(out / "learning_curve.png", result["evaluations"], f"{TASK}, seed {config.seed}")
@@ -72,7 +72,7 @@ def train(config: KEYS, out: Path) -> Chapter:
 
 def tell(config: KEYS, out: Path) -> Chapter:
     """Carries the instruction out with the controller just trained."""
-    planned = api.plan(SCENE, INSTRUCTION, run=str(out / "train"), execute=True, out=out / "plan")
+    planned = api.plan(SCENE, INSTRUCTION, run=str(out), execute=True, out=out / "plan")
     result = records.planned_record(planned)
     if planned.report is None:
         return Chapter(False, result, ("told in words", plan_verb.lines(planned)[0]))
@@ -83,7 +83,7 @@ def tell(config: KEYS, out: Path) -> Chapter:
 
 def export(config: KEYS, out: Path) -> Chapter:
     """Writes the bundle and proves it equal."""
-    exported = api.export(api.load_controller(out / "train"), out / "bundle", source=str(out / "train"))
+    exported = api.export(api.load_controller(out), out / "bundle", source=str(out))
     result = records.exported_record(exported)
     parity, steps = exported.result.parity_max_abs, exported.result.trace_steps
     return Chapter(True, result, ("exported to ONNX", f"largest difference {parity:.1e} over {steps:,} steps"))

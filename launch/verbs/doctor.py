@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
+from embodied.errors import UserError
+
 from ..keys import NoKeys
 from ..outcome import Outcome, RunFolder
 
@@ -48,6 +50,8 @@ def _renderer() -> Finding:
     remedy = "apt-get install -y libegl1 libgl1 libosmesa6"
     try:
         from robots.rendering import RenderError, choose_backend
+    except UserError as error:
+        return Finding("renderer", False, str(error), "unset MUJOCO_GL")
     except ModuleNotFoundError:
         return Finding("renderer", False, "mujoco is not installed", "pip install 'embodied-control[sim]'")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from embodied.errors import UserError
+from embodied.errors import JobFailed, UserError
 from embodied.types import Plan
 
 from ..api import Planned
@@ -33,23 +33,39 @@ class KEYS:
     out: str = key("run folder; default runs/plan/<time>-<scene>", "", literal=True)
 
 
+EVIDENCE = ("plan.json", "states.npz", "timeline.json", "execution.mp4", "contact_sheet.png", "scene_compiled.xml")
+"""What an execution leaves in its folder."""
+
+
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Plans, and moves the robot where that was asked for."""
-    from .. import api, build, records
+    from .. import api, records
 
     if not config.instruction.strip() and not config.plan:
         raise UserError("instruction= is required (or plan= with a saved plan): what shall the robot do?")
     if config.run:
         api.load_controller(config.run)
-    planned = api.plan(
-        config.scene, config.instruction, planner=config.planner, describer=config.describer, robot=config.robot,
-        run=config.run, base=build.parse_base(config.base), saved=config.plan or None, execute=config.execute,
-        film=config.film, out=folder.unmade, say=lambda line: print(line, file=sys.stderr),
-    )  # fmt: skip
+    try:
+        planned = _plan(config, folder)
+    except JobFailed:
+        folder.discard(EVIDENCE)
+        raise
+    if planned.report is None:
+        folder.discard(EVIDENCE)
     result = {"task": None, "scene": config.scene, "instruction": config.instruction, **records.planned_record(planned)}
     if isinstance(planned.plan, Plan):
         folder.write_json("plan.json", {"instruction": config.instruction, "plan": result["plan"]})
     return Outcome(planned.ok, result, tuple(lines(planned)))
+
+
+def _plan(config: KEYS, folder: RunFolder) -> Planned:
+    from .. import api, build
+
+    return api.plan(
+        config.scene, config.instruction, planner=config.planner, describer=config.describer, robot=config.robot,
+        run=config.run, base=build.parse_base(config.base), saved=config.plan or None, execute=config.execute,
+        film=config.film, out=folder.unmade, say=lambda line: print(line, file=sys.stderr),
+    )  # fmt: skip
 
 
 def lines(planned: Planned) -> list[str]:

@@ -384,3 +384,15 @@ def test_the_turned_world_gives_the_same_actions(world: Any, turned_world: Any, 
         executor = Executor(place, {"touch": scripted()}, teller(place), ground=partial(ground))
         assert executor.run(plan_of(touch(state, "red_block"), touch(state, "blue_block")), place.observe()).ok
     np.testing.assert_allclose(np.stack(world.actions), np.stack(turned_world.actions), atol=1e-5)
+
+
+def test_what_is_to_be_left_alone_and_is_touched_fails_the_plan_for_good(run: Callable, world: Any) -> None:
+    careful = replace(touch(world.scene_state(), "red_block"), avoid=("red_block",))
+    planner = Script((PlanStep("touch", ("red_block",)),))
+    report, _ = run(careful, planner=planner)
+    assert not report.ok
+    assert report.reason == "impossible"
+    assert "touched red_block, which was to be left alone" in report.message
+    assert planner.asked == 0, "it cannot be made good by another plan"
+    elsewhere = replace(touch(world.scene_state(), "red_block"), avoid=("blue_block",))
+    assert run(elsewhere)[0].ok

@@ -261,3 +261,28 @@ def test_an_empty_scene_still_has_a_picture() -> None:
     renderer = SceneRenderer(model)
     assert renderer.render(data, width=16, height=16).rgb.shape == (16, 16, 3)
     renderer.close()
+
+
+def test_glfw_without_a_display_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(RenderError, match="needs a display"):
+        choose_backend()
+
+
+def test_an_unknown_backend_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import robots"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "MUJOCO_GL": "nonsense"}, capture_output=True, text=True
+    )
+    assert ended.stderr.splitlines()[-1].startswith("embodied.errors.UserError: MUJOCO_GL=nonsense is not known")
+
+
+def test_torch_trains_in_a_process_that_has_rendered() -> None:
+    code = (
+        "from robots.still import StillScene; StillScene('tabletop_blocks').render(); import torch; "
+        "torch.optim.Adam(torch.nn.Linear(2, 2).parameters()); print('alive')"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "alive"), ended.stderr[-300:]

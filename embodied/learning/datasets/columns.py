@@ -135,6 +135,8 @@ def adopt(columns: Columns, goals: GoalLayout) -> Adopted:
         )
     told = goals.from_goal_dict(columns.goals)
     numbers = [*told.values(), columns.action, columns.reward]
+    if not all(array.dtype.kind in "fiub" for array in numbers):
+        raise ValueError("it holds something else than numbers")
     if not all(np.isfinite(array).all() for array in numbers):
         raise ValueError("it holds numbers that are not finite")
     limits = np.array([spec.action_low, spec.action_high], dtype=np.float32)
