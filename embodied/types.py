@@ -25,6 +25,9 @@ FailureReason = Literal[
 SKILLS = ("reach", "touch", "push", "pick", "place", "stack", "go_to", "open", "close", "turn", "hold")
 """Every skill that a plan may name."""
 
+GRIPPER = "gripper"
+"""The entity that is an arm's own hand."""
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -387,6 +390,8 @@ class Batch:
     """(B,) rows whose goal was replaced."""
     already_satisfied: BoolArray
     """(B,) rows whose goal already held before the action."""
+    discount: FloatArray | None = None
+    """(B,) discount of what follows the next observation; None: one step's. `reward` sums up the steps until then."""
 
 
 @dataclass(frozen=True)

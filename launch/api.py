@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from embodied.learning.sac import SacConfig
     from embodied.run.config import TrainConfig
     from embodied.run.evaluate import Evaluation
+    from embodied.run.relay import RelayConfig
     from embodied.run.result import TrainResult
 
 __all__ = [
@@ -109,6 +110,7 @@ def train(
     loop: TrainConfig | None = None,
     sac: SacConfig | None = None,
     replay: ReplayConfig | None = None,
+    relay: RelayConfig | None = None,
     *,
     resume: bool = False,
     init_from: str | Path | None = None,
@@ -128,6 +130,7 @@ def train(
         loop: Lengths, exploration, schedules, seed.
         sac: The learner.
         replay: Size and relabelling.
+        relay: Exploration in tasks about an object.
         resume: Go on from the newest good checkpoint, or start afresh where there is none.
         init_from: Controller or run folder whose networks to begin with.
         record: Where to write every finished training episode to (HDF5), for others to read.
@@ -147,10 +150,12 @@ def train(
     from embodied.learning.her import HindsightReplay, ReplayConfig
     from embodied.learning.sac import SacConfig, SacLearner
     from embodied.run.config import TrainConfig
+    from embodied.run.relay import RelayConfig, RelayExplorer, relay_fits
     from embodied.run.same import RunIdentity
     from embodied.run.train import train as run_training
 
     loop, sac, replay = loop or TrainConfig(), sac or SacConfig(), replay or ReplayConfig()
+    relay = relay or RelayConfig()
     run_dir = Path(run_dir)
     _refuse_foreign(run_dir, resume)
     if logger == "tensorboard" and find_spec("tensorboard") is None:
@@ -162,6 +167,9 @@ def train(
         if start is not None:
             learner.initialise_from(start)
         return learner
+
+    def make_explorer(spec: Any) -> RelayExplorer | None:
+        return RelayExplorer(spec, relay, loop.seed, loop.workers) if relay.enabled and relay_fits(spec) else None
 
     with contextlib.closing(make_env(task)) as env:
         make_learner(env.spec)
@@ -176,9 +184,10 @@ def train(
         loop,
         lambda: make_env(task),
         make_learner,
-        lambda spec, reward: HindsightReplay(spec, reward, replay, loop.seed, run_dir / "episodes.bin"),
+        lambda spec, reward: HindsightReplay(spec, reward, replay, loop.seed, run_dir / "episodes.bin", sac.gamma),
         CheckpointStore(run_dir / "checkpoints", lambda line: print(line, file=sys.stderr)),
         run_dir,
+        make_explorer=make_explorer,
         make_recorder=make_recorder,
         demonstrations=begin_with,
         resume=resume,
@@ -186,7 +195,11 @@ def train(
         logger=logger,
         progress=progress,
         provenance={"command": command, "git_commit": git_commit()},
-        identity=RunIdentity(_settings(task, loop, sac, replay), versions(), str(record) if record else None),
+        identity=RunIdentity(
+            _settings(task, loop=loop, sac=sac, replay=replay, relay=relay),
+            versions(),
+            str(record) if record else None,
+        ),
         on_start=on_ready,
     )
 
@@ -243,12 +256,13 @@ def _refuse_foreign(run_dir: Path, resume: bool) -> None:
     raise UserError(f"'{run_dir}' holds {', '.join(taken)} of something else: choose another run_dir=")
 
 
-def _settings(task: str, loop: TrainConfig, sac: SacConfig, replay: ReplayConfig) -> dict[str, Any]:
+def _settings(task: str, **groups: Any) -> dict[str, Any]:
     """What decides what a run computes, flat: a resumed run must have the same."""
     from embodied.run.config import LENGTHS
 
-    groups = {"": {"task": task}, "loop.": asdict(loop), "sac.": asdict(sac), "replay.": asdict(replay)}
-    flat = {f"{group}{name}": value for group, values in groups.items() for name, value in values.items()}
+    flat = {"task": task}
+    for group, config in groups.items():
+        flat |= {f"{group}.{name}": value for name, value in asdict(config).items()}
     return {name: plain(value) for name, value in flat.items() if name.removeprefix("loop.") not in LENGTHS}
 
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embodied.errors import UserError
 from embodied.protocols import Env, SceneEnv
@@ -58,11 +59,31 @@ OBJECT_TERMS = (
     Term("object_velr", 3, "rad/step", "base"),
 )
 """Position, position relative to the grip, Euler angles, velocity relative to the grip, angular velocity."""
+ENTITY_TERMS = (*OBJECT_TERMS, Term("is_gripper", 1, "1", "none"))
+"""What an entity's row holds: an object's numbers and 0; in the gripper's row those of the nearest object, and 1."""
+_REL_POS = slice(3, 6)
 POSITION_GOAL = (Term("position", 3, "m", "base"),)
 FETCH_ACTIONS = (Term("grip_delta", 3, "0.05 m", "base"), Term("fingers", 1, "1", "joint"))
 """A move of the grip in units of 0.05 m per control step, and the fingers: +1 opens, -1 closes."""
 POINT_STATE_TERMS = (Term("position", 2, "m", "base"), Term("velocity", 2, "m/s", "base"))
 POINT_ACTIONS = (Term("force", 2, "100 N", "base"),)
+
+
+def entity_rows(objects: NDArray[np.floating]) -> FloatArray:
+    """Rows of `ENTITY_TERMS`, the gripper's first, from every object's `OBJECT_TERMS`: (..., N, 15) to (..., N+1, 16).
+
+    The gripper's row shows the object nearest to it, so that one policy sees that object whomever its goal speaks of;
+    without objects it is zero but for the mark.
+    """
+    *batch, count, width = objects.shape
+    rows = np.zeros((*batch, count + 1, width + 1), dtype=np.float32)
+    rows[..., 1:, :-1] = objects
+    rows[..., 0, -1] = 1.0
+    if count:
+        far = np.square(objects[..., _REL_POS]).sum(-1)
+        nearest = far.argmin(-1)[..., None, None]
+        rows[..., 0, :-1] = np.take_along_axis(objects, nearest, -2)[..., 0, :]
+    return rows
 
 
 def load_gymnasium() -> ModuleType:

@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 
 from embodied.errors import UserError, unknown_name
 from embodied.spec import EnvSpec, Layout
-from embodied.types import BaseFrame, FloatArray, Frame, Goal, Observation, SceneState, Step
+from embodied.types import GRIPPER, BaseFrame, FloatArray, Frame, Goal, Observation, SceneState, Step
 from robots.base import (
+    ENTITY_TERMS,
     FETCH,
     FETCH_ACTIONS,
     FETCH_STATE_TERMS,
-    OBJECT_TERMS,
     POSITION_GOAL,
     Snapshot,
     clip_action,
+    entity_rows,
     load_gymnasium,
     no_goal,
 )
 from robots.rendering import SceneRenderer
 from robots.rewards import NegativeSparseReward
 
-GRIPPER = "gripper"
 OBJECT = "object0"
 
 _STATE_WITH_OBJECT = np.r_[0:3, 9:11, 20:23, 23:25]
@@ -59,8 +59,8 @@ class FetchEnv:
     """A Fetch task as a `SceneEnv`.
 
     State (10,): grip position, finger positions, grip velocity, finger velocities. Entities: `gripper` and, where the
-    task has one, `object0` with 15 features (the gripper's row is zero). Goals are positions in metres. Actions are
-    within ±1: a move of the grip in units of 0.05 m and the fingers.
+    task has one, `object0`, each with 16 features (`robots.base.entity_rows`). Goals are positions in metres. Actions
+    are within ±1: a move of the grip in units of 0.05 m and the fingers.
     """
 
     def __init__(self, task: str) -> None:
@@ -140,7 +140,7 @@ class FetchEnv:
         if not self._task.has_object:
             achieved = raw["achieved_goal"].astype(np.float32)[None]
             return Observation(numbers, np.zeros((1, 0), dtype=np.float32), achieved, self.spec.layout)
-        entities = np.stack([np.zeros(15, dtype=np.float32), numbers[_OBJECT_COLUMNS]])
+        entities = entity_rows(numbers[None, _OBJECT_COLUMNS])
         achieved = np.stack([numbers[:3], raw["achieved_goal"].astype(np.float32)])
         return Observation(numbers[_STATE_WITH_OBJECT], entities, achieved, self.spec.layout)
 
@@ -148,7 +148,7 @@ class FetchEnv:
         has_object = self._task.has_object
         layout = Layout(
             robot=FETCH_STATE_TERMS,
-            entity=OBJECT_TERMS if has_object else (),
+            entity=ENTITY_TERMS if has_object else (),
             goal=POSITION_GOAL,
             entities=(GRIPPER, OBJECT) if has_object else (GRIPPER,),
         )

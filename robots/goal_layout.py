@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from embodied.errors import LayoutError
 from embodied.protocols import Env, GoalReward
-from embodied.spec import EnvSpec, Term, term_indices
+from embodied.spec import EnvSpec, Term, term_indices, width_of
 from embodied.types import Episode, FloatArray
 from robots import fetch, maze
-from robots.base import FETCH_STATE_TERMS, OBJECT_TERMS, load_gymnasium
+from robots.base import FETCH_STATE_TERMS, OBJECT_TERMS, entity_rows, load_gymnasium
 from robots.registry import FOREIGN_PREFIX, make_env
 
 GoalDict = dict[str, FloatArray]
@@ -144,18 +144,17 @@ class ArmObservations:
 
     def join(self, episode: Episode) -> FloatArray:
         """(T+1, D)"""
-        objects = episode.entities[:, 1:].reshape(len(episode.state), -1)
+        objects = episode.entities[:, 1:, : width_of(OBJECT_TERMS)].reshape(len(episode.state), -1)
         return np.concatenate([episode.state, objects], axis=1)[:, self._order]
 
     def split(self, observation: FloatArray, achieved_goal: FloatArray) -> dict[str, FloatArray]:
-        """The gripper's row of features is zero; positions that are no goal are read off the observation."""
+        """Positions that are no goal are read off the observation."""
         numbers = np.empty_like(observation)
         numbers[:, self._order] = observation
         rows, width = len(numbers), sum(term.width for term in FETCH_STATE_TERMS)
         state = numbers[:, :width]
         features = numbers[:, width:].reshape(rows, self.objects, -1) if self.objects else np.zeros((rows, 0, 0))
-        entities = np.zeros((rows, self.objects + 1, features.shape[2]), dtype=np.float32)
-        entities[:, 1:] = features
+        entities = entity_rows(features) if self.objects else np.zeros((rows, 1, 0), dtype=np.float32)
         achieved = (
             np.concatenate([state[:, None, :3], features[:, :, :3]], axis=1) if self.objects else state[:, None, :3]
         )

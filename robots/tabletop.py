@@ -9,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embodied.spec import EnvSpec, Layout, width_of
-from embodied.types import FloatArray, Frame, Goal, Observation, SceneState, Step
+from embodied.types import GRIPPER, FloatArray, Frame, Goal, Observation, SceneState, Step
 from robots.assembly import build_arm_scene
-from robots.base import FETCH_ACTIONS, FETCH_STATE_TERMS, OBJECT_TERMS, POSITION_GOAL, clip_action, no_goal
+from robots.base import (
+    ENTITY_TERMS,
+    FETCH_ACTIONS,
+    FETCH_STATE_TERMS,
+    OBJECT_TERMS,
+    POSITION_GOAL,
+    clip_action,
+    entity_rows,
+    no_goal,
+)
 from robots.fetch_arm import FetchArm, check_stable
 from robots.placement import Base, Placement, place_arm
 from robots.rendering import SceneRenderer
@@ -19,7 +28,6 @@ from robots.rewards import NegativeSparseReward
 from robots.scene import resolve_scene, scene_model
 from robots.scene_state import SceneReader
 
-GRIPPER = "gripper"
 HORIZON = 150
 CONTROL_HZ = 25.0
 TOLERANCE_M = 0.05
@@ -28,7 +36,7 @@ TOLERANCE_M = 0.05
 class TabletopEnv:
     """A scene with the arm in it.
 
-    State (10,), entity features (15,), goals and actions are those of the Fetch tasks, in frame B; entities are
+    State (10,), entity features (16,), goals and actions are those of the Fetch tasks, in frame B; entities are
     `gripper` and every free body, by its id. The objects start where the scene has them; the seed of `reset` changes
     nothing, because the scene is what it is.
 
@@ -122,9 +130,8 @@ class TabletopEnv:
 
     def _observation(self) -> Observation:
         state = self.arm.observe(self.data)
-        rows = [np.zeros(width_of(OBJECT_TERMS))]
-        rows += [self.arm.observe_object(self.data, body) for body in self._bodies]
-        entities = np.stack(rows)
+        objects = [self.arm.observe_object(self.data, body) for body in self._bodies]
+        entities = entity_rows(np.reshape(objects, (-1, width_of(OBJECT_TERMS))))
         achieved = np.vstack([state[:3], entities[1:, :3]])
         cast = [array.astype(np.float32) for array in (state, entities, achieved)]
         return Observation(*cast, layout=self.spec.layout)
@@ -142,7 +149,7 @@ def _spec(entities: tuple[str, ...]) -> EnvSpec:
     return EnvSpec(
         task="tabletop",
         robot="fetch",
-        layout=Layout(FETCH_STATE_TERMS, OBJECT_TERMS, POSITION_GOAL, entities),
+        layout=Layout(FETCH_STATE_TERMS, ENTITY_TERMS, POSITION_GOAL, entities),
         actions=FETCH_ACTIONS,
         action_low=(-1.0,) * 4,
         action_high=(1.0,) * 4,

@@ -160,7 +160,11 @@ def _manifest(data: dict[str, Any]) -> PolicyManifest:
 
 
 def _shape(data: dict[str, Any]) -> PolicyShape:
-    return PolicyShape(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+    return PolicyShape(**{key: _frozen(value) for key, value in data.items()})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
 def _tensors(arrays: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:

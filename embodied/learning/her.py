@@ -15,7 +15,7 @@ from embodied.learning.replay import Arrays, EpisodeReplay
 from embodied.protocols import GoalReward
 from embodied.rng import child_generator
 from embodied.spec import EnvSpec
-from embodied.types import Batch, Episode, FloatArray
+from embodied.types import GRIPPER, Batch, BoolArray, Episode, FloatArray
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,40 @@ class ReplayConfig:
     """Rows; an episode of T steps takes T + 1."""
     relabel: float = 0.8
     """Share of a batch whose goals are replaced by ones reached later in the same episode."""
+    gripper_share: float = 0.0
+    """Share of a batch whose goals speak of the gripper, in tasks about something else; the others of that."""
+    success_ends: bool = False
+    """A reached goal ends the bootstrap, as if the episode ended there."""
+    settle: int = 0
+    """It does so only where it still held so many steps later: what flies through a goal has not arrived."""
+    n_step: int = 1
+    """Rewards of so many steps are summed up before the bootstrap."""
+    own_steps: bool = False
+    """Only steps that pursued a goal of the same entity follow the first one in such a sum."""
+    redraws: int = 0
+    """How often a relabelled row is drawn again while its goal holds already before the action."""
+    satisfied_share: float = 0.2
+    """Share of relabelled rows that are never drawn again."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.relabel <= 1.0:
             raise UserError(f"replay.relabel must lie in [0, 1], got {self.relabel}")
+        if not 0.0 <= self.gripper_share <= 1.0:
+            raise UserError(f"replay.gripper_share must lie in [0, 1], got {self.gripper_share}")
+        if self.n_step < 1:
+            raise UserError(f"replay.n_step must be at least 1, got {self.n_step}")
+        if self.redraws < 0:
+            raise UserError(f"replay.redraws must be at least 0, got {self.redraws}")
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """What the next steps bring, each (B,)."""
+
+    reward: FloatArray
+    terminated: BoolArray
+    steps: NDArray[np.int64]
+    """How many were counted, at least 1."""
 
 
 class HindsightReplay:
@@ -37,10 +67,18 @@ class HindsightReplay:
 
     For the transition t -> t + 1 the new goal is achieved[k] of the goal's entity, t + 1 <= k <= T, k uniform. Reward
     and termination of such a row are recomputed with the task's own `GoalReward`; the other rows keep what happened.
+    Where the task is about something that the gripper moves, every transition serves for goals of either: a row whose
+    goal was not replaced then has the one that this entity had in the episode, if it had one.
     """
 
     def __init__(
-        self, spec: EnvSpec, reward: GoalReward, config: ReplayConfig, seed: int, path: Path | None = None
+        self,
+        spec: EnvSpec,
+        reward: GoalReward,
+        config: ReplayConfig,
+        seed: int,
+        path: Path | None = None,
+        gamma: float = 0.98,
     ) -> None:
         """
         Args:
@@ -49,11 +87,15 @@ class HindsightReplay:
             config: Size and relabelling.
             seed: Root of the draws.
             path: File that the episodes are appended to, so that the replay can be taken up again; None: memory only.
+            gamma: The learner's discount, for sums over several steps.
         """
         self.config = config
         self.episodes = EpisodeReplay(spec, config.capacity)
         self._path, self._file = path, None
-        self._reward = reward
+        self._reward, self._gamma = reward, gamma
+        entities = spec.layout.entities
+        self._gripper = entities.index(GRIPPER) if GRIPPER in entities and spec.layout.entity_width else None
+        self._thing = entities.index(spec.goal_entity) if spec.goal_entity != GRIPPER else None
         self._rng = child_generator(seed, "replay")
 
     def __len__(self) -> int:
@@ -70,24 +112,106 @@ class HindsightReplay:
         """A batch of `size` transitions."""
         rows = self.episodes.rows
         now, last = self.episodes.draw(size, self._rng)
-        entity = rows["goal_entity"][now]
-        relabelled = self._rng.random(size) < self.config.relabel
-        later = now + 1 + (self._rng.random(size) * (last - now)).astype(np.int64)
-        achieved = rows["achieved"]
-        goal = np.where(relabelled[:, None], achieved[later, entity], rows["goal_value"][now])
-        mask = rows["goal_mask"][now]
-        both = np.concatenate((achieved[now + 1, entity], achieved[now, entity]))
-        outcome = self._reward(both, np.concatenate((goal, goal)), np.concatenate((mask, mask)))
+        entity, source = self._choose_entities(now)
+        relabelled = (self._rng.random(size) < self.config.relabel) | (source < 0)
+        later = self._later(now, last)
+        if self.config.redraws:
+            self._redraw(now, last, later, entity, relabelled)
+        source = np.where(relabelled, now, source)
+        goal = np.where(relabelled[:, None], rows["achieved"][later, entity], rows["goal_value"][source])
+        mask = rows["goal_mask"][source]
+        ahead = self._look_ahead(now, last, entity, goal, mask, ~relabelled & (source == now))
         return Batch(
             observation=self._observation(now, entity),
-            next_observation=self._observation(now + 1, entity),
+            next_observation=self._observation(now + ahead.steps, entity),
             goal=np.where(mask, goal, np.float32(0.0)),
             action=rows["action"][now],
-            reward=np.where(relabelled, outcome.reward[:size], rows["reward"][now]),
-            terminated=np.where(relabelled, outcome.terminated[:size], rows["terminated"][now]),
+            reward=ahead.reward,
+            terminated=ahead.terminated,
             relabelled=relabelled,
-            already_satisfied=outcome.success[size:],
+            already_satisfied=self._reward(rows["achieved"][now, entity], goal, mask).success,
+            discount=(self._gamma**ahead.steps).astype(np.float32) if self.config.n_step > 1 else None,
         )
+
+    def _later(self, now: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+        return now + 1 + (self._rng.random(len(now)) * (last - now)).astype(np.int64)
+
+    def _redraw(
+        self,
+        now: NDArray[np.int64],
+        last: NDArray[np.int64],
+        later: NDArray[np.int64],
+        entity: NDArray[np.int32],
+        relabelled: BoolArray,
+    ) -> None:
+        """Draws relabelled rows of the same entity again, in place, while their goals hold already.
+
+        A goal that holds before the action teaches little, and most do: what is not touched stays where it is.
+        """
+        achieved, masks = self.episodes.rows["achieved"], self.episodes.rows["goal_mask"]
+        open_rows = np.flatnonzero(relabelled & (self._rng.random(len(now)) >= self.config.satisfied_share))
+        for _ in range(self.config.redraws):
+            at, whose = now[open_rows], entity[open_rows]
+            held = self._reward(achieved[at, whose], achieved[later[open_rows], whose], masks[at]).success
+            open_rows = open_rows[held]
+            if not len(open_rows):
+                return
+            now[open_rows], last[open_rows] = self.episodes.draw(len(open_rows), self._rng)
+            later[open_rows] = self._later(now[open_rows], last[open_rows])
+
+    def _choose_entities(self, now: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Whose goal each row is about, and the row that holds the one it had in this episode; -1 where it had none."""
+        rows = self.episodes.rows
+        entity = rows["goal_entity"][now]
+        if self._gripper is None or self._thing is None:
+            return entity, now
+        at_gripper = self._rng.random(len(now)) < self.config.gripper_share
+        thing = np.where(entity == self._gripper, np.int32(self._thing), entity)
+        chosen = np.where(at_gripper, np.int32(self._gripper), thing)
+        return chosen, np.where(chosen == entity, now, self.episodes.pursued[now, chosen].astype(np.int64) - 1)
+
+    def _look_ahead(
+        self,
+        now: NDArray[np.int64],
+        last: NDArray[np.int64],
+        entity: NDArray[np.int32],
+        goal: FloatArray,
+        mask: BoolArray,
+        happened: BoolArray,
+    ) -> _Ahead:
+        """Discounted reward until the goal ends the episode, `n_step` steps are over, or the episode is."""
+        rows, size = self.episodes.rows, len(now)
+        reward, terminated = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=bool)
+        steps = np.zeros(size, dtype=np.int64)
+        for index in range(self.config.n_step):
+            row = np.minimum(now + index, last - 1)
+            going = ~terminated & (now + index < last)
+            if index and self.config.own_steps:
+                going &= (steps == index) & (rows["goal_entity"][row] == entity)
+            outcome = self._reward(rows["achieved"][row + 1, entity], goal, mask)
+            same = happened & (rows["goal_entity"][row] == entity)
+            earned = np.where(same, rows["reward"][row], outcome.reward)
+            ended = np.where(same, rows["terminated"][row], outcome.terminated)
+            if self.config.success_ends:
+                ended = ended | (outcome.success & self._stays(row, last, entity, goal, mask))
+            reward += np.where(going, np.float32(self._gamma**index) * earned, np.float32(0.0))
+            terminated |= going & ended
+            steps += going
+        return _Ahead(reward, terminated, steps)
+
+    def _stays(
+        self,
+        row: NDArray[np.int64],
+        last: NDArray[np.int64],
+        entity: NDArray[np.int32],
+        goal: FloatArray,
+        mask: BoolArray,
+    ) -> BoolArray:
+        """The goal that the step from `row` reached holds `settle` steps later too, or at the end of the episode."""
+        if not self.config.settle:
+            return np.ones(len(row), dtype=bool)
+        then = np.minimum(row + 1 + self.config.settle, last)
+        return self._reward(self.episodes.rows["achieved"][then, entity], goal, mask).success
 
     def begin(self) -> None:
         """Start with nothing, on disk too."""

@@ -26,7 +26,7 @@ def critic_target(
     next_values: Tensor,
     next_log_prob: Tensor,
     temperature: Tensor,
-    gamma: float,
+    gamma: float | Tensor,
     bounds: tuple[float, float] | None,
 ) -> Tensor:
     """r + gamma (1 - terminated) (clamp(min_i Q_i(s', a'), bounds) - temperature ln pi(a' | s')).
@@ -40,7 +40,7 @@ def critic_target(
         next_values: Target critics at the next observation and a fresh action, shape (N, B).
         next_log_prob: Of that action, shape (B,).
         temperature: Scalar.
-        gamma: Discount.
+        gamma: Discount of what follows, one number or of shape (B,).
         bounds: From `value_bounds`.
 
     Returns:

@@ -25,6 +25,20 @@ class PolicyShape:
     max_concentration: float = beta.MAX_CONCENTRATION
     clip: float = 5.0
     min_std: float = 1e-3
+    differences: tuple[tuple[int, int], ...] = ()
+    """(goal number, observation number): pairs whose difference, goal - observation, is a further input."""
+    ignored: tuple[int, ...] = ()
+    """Numbers of (observation, goal) that are no input themselves."""
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Numbers of (observation, goal) that are inputs themselves."""
+        return tuple(i for i in range(self.observation_width + self.goal_width) if i not in self.ignored)
+
+    @property
+    def input_width(self) -> int:
+        """Numbers that the networks see."""
+        return len(self.kept) + len(self.differences)
 
 
 class PolicyModule(nn.Module):
@@ -37,7 +51,11 @@ class PolicyModule(nn.Module):
     def __init__(self, shape: PolicyShape) -> None:
         super().__init__()
         self.shape = shape
-        width = shape.observation_width + shape.goal_width
+        width = shape.input_width
+        self._plain = not shape.differences and not shape.ignored
+        self.register_buffer("_kept", torch.tensor(shape.kept), persistent=False)
+        self.register_buffer("_goal_side", torch.tensor([g for g, _ in shape.differences], dtype=torch.long), False)
+        self.register_buffer("_seen_side", torch.tensor([o for _, o in shape.differences], dtype=torch.long), False)
         self.normalizer = Normalizer(width, shape.clip, shape.min_std)
         layers: list[nn.Module] = []
         for hidden in shape.hidden:
@@ -63,8 +81,16 @@ class PolicyModule(nn.Module):
         return beta.to_action(beta.mean(*self.law(self.features(observation, goal))), self.low, self.high)
 
     def features(self, observation: Tensor, goal: Tensor) -> Tensor:
-        """Both inputs as one normalised vector, (B, S+F+G)."""
-        return self.normalizer(torch.cat((observation, goal), -1))
+        """Both inputs as one normalised vector, (B, I)."""
+        return self.normalizer(self.inputs(observation, goal))
+
+    def inputs(self, observation: Tensor, goal: Tensor) -> Tensor:
+        """Both as one vector of what the networks see, (B, I), not normalised."""
+        both = torch.cat((observation, goal), -1)
+        if self._plain:
+            return both
+        apart = goal.index_select(-1, self._goal_side) - observation.index_select(-1, self._seen_side)
+        return torch.cat((both.index_select(-1, self._kept), apart), -1)
 
     def law(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """alpha and beta, each (B, A), from normalised features."""
@@ -92,17 +118,17 @@ class CriticEnsemble(nn.Module):
         with torch.no_grad():
             self.weights[-1].mul_(0.1)
 
-    def forward(self, features: Tensor, unit: Tensor) -> Tensor:
-        """Values of (features (B, S+F+G), action in unit coordinates (B, A)), shape (N, B)."""
-        hidden = torch.cat((features, 2.0 * unit - 1.0), -1).expand(self.members, -1, -1)
+    def forward(self, features: Tensor, unit: Tensor, first: int | None = None) -> Tensor:
+        """Values of (features (B, I), action in unit coordinates (B, A)) by the `first` members, shape (N, B)."""
+        hidden = torch.cat((features, 2.0 * unit - 1.0), -1).expand(first or self.members, -1, -1)
         last = len(self.weights) - 1
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = torch.baddbmm(bias, hidden, weight)
+            hidden = torch.baddbmm(bias[:first], hidden, weight[:first])
             if index == last:
                 break
             if len(self.gains):
                 normed = nn.functional.layer_norm(hidden, hidden.shape[-1:])
-                hidden = torch.addcmul(self.shifts[index], normed, self.gains[index])
+                hidden = torch.addcmul(self.shifts[index][:first], normed, self.gains[index][:first])
             hidden = torch.relu(hidden)
         return hidden.squeeze(-1)
 

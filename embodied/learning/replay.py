@@ -36,8 +36,11 @@ class EpisodeReplay:
             raise UserError(f"replay capacity {capacity} is too small: one episode takes {spec.horizon + 1} rows")
         self.capacity = capacity
         shapes = _shapes(spec)
-        refuse_too_large(capacity, sum(_bytes(shape, dtype) for shape, dtype in shapes.values()))
+        each = sum(_bytes(shape, dtype) for shape, dtype in shapes.values())
+        refuse_too_large(capacity, each + 4 * len(spec.layout.entities))
         self.rows = {name: np.zeros((capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
+        self.pursued = np.zeros((capacity, len(spec.layout.entities)), dtype=np.int32)
+        """(N, E) 1 + the last row of a row's episode in which this entity's goal was pursued; 0: never."""
         self._episodes: deque[tuple[int, int]] = deque()
         self._free = 0
         self._starts = np.zeros(0, dtype=np.int64)
@@ -93,7 +96,7 @@ class EpisodeReplay:
     @property
     def bytes_per_row(self) -> int:
         """Memory of a row; an episode of T steps takes T + 1."""
-        return row_bytes(self.rows)
+        return row_bytes({**self.rows, "pursued": self.pursued})
 
     def _make_room(self, length: int) -> int:
         """Reserves rows for an episode of so many steps, forgets what lies there, and returns the first."""
@@ -112,6 +115,9 @@ class EpisodeReplay:
         stop = start + len(episode) + 1
         for name, rows in self.rows.items():
             rows[start : stop - (name not in STATE_FIELDS)] = getattr(episode, name)
+        last = np.zeros(self.pursued.shape[1], dtype=np.int32)
+        last[episode.goal_entity] = start + 1 + np.arange(len(episode))
+        self.pursued[start:stop] = last
 
     def _forget(self, start: int, stop: int) -> None:
         while self._episodes:

@@ -17,7 +17,7 @@ from embodied.learning.controller import TorchController, manifest_of, save_cont
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
 from embodied.learning.replay import Arrays
 from embodied.rng import child_seed
-from embodied.spec import EnvSpec
+from embodied.spec import EnvSpec, term_indices
 from embodied.types import Batch, FloatArray
 
 
@@ -31,6 +31,10 @@ class SacConfig:
     """Members of the ensemble; the least of their values counts."""
     critic_layer_norm: bool = False
     """Layer normalisation in the critics."""
+    actor_every: int = 1
+    """Updates of the critics for one of policy and temperature."""
+    actor_critics: int | None = None
+    """How many of the critics judge the policy while it is trained; None: all."""
     gamma: float = 0.95
     """Discount per control step."""
     tau: float = 0.01
@@ -54,19 +58,27 @@ class SacConfig:
     min_std: float = 1e-3
     """Least standard deviation that inputs are divided by, in their own units."""
 
+    relative_to: tuple[str, ...] = ()
+    """Positions among the observation's terms that the goal is seen from: goal - position is a further input."""
+    anywhere: bool = False
+    """Leave out x and y of those positions and of the goal: what is learned at one place holds at every other."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "relative_to", tuple(self.relative_to))
         if not 0.0 < self.gamma < 1.0:
             raise UserError(f"sac.gamma must lie strictly between 0 and 1, got {self.gamma}")
         if not 0.0 < self.tau <= 1.0:
             raise UserError(f"sac.tau must lie in (0, 1], got {self.tau}")
+        for name in ("critics", "actor_every", "actor_critics"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"sac.{name} must be at least 1, got {value}")
         for name in ("actor_lr", "critic_lr", "temperature_lr", "initial_temperature", "input_clip", "min_std"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise UserError(f"sac.{name} must be positive and finite, got {getattr(self, name)}")
         if not 4.0 <= self.max_concentration <= 1e4:
             raise UserError(f"sac.max_concentration must lie in [4, 10000], got {self.max_concentration}")
-        if self.critics < 1:
-            raise UserError(f"sac.critics must be at least 1, got {self.critics}")
         if not self.hidden or min(self.hidden) < 1:
             raise UserError(f"sac.hidden must name at least one width, all positive, got {self.hidden}")
 
@@ -78,12 +90,13 @@ class SacLearner:
         self.config = config
         self.manifest = manifest_of(spec)
         self.updates = 0
+        self._actor_told: dict[str, float] = {}
         self._generator = torch.Generator().manual_seed(child_seed(seed, "learner"))
         self._bounds = losses.value_bounds(spec.reward_range, config.gamma) if config.clamp_targets else None
         width, shape = spec.action_width, _policy_shape(spec, config)
         self._target_entropy = beta.target_entropy(width) if config.target_entropy is None else config.target_entropy
         self.policy = PolicyModule(shape)
-        inputs = shape.observation_width + shape.goal_width + width
+        inputs = shape.input_width + width
         size = (config.critics, inputs, config.hidden, config.critic_layer_norm)
         self.critic, self.target = CriticEnsemble(*size), CriticEnsemble(*size)
         self.policy.initialise(self._generator)
@@ -111,7 +124,8 @@ class SacLearner:
 
     def observe(self, observation: FloatArray, goal: FloatArray) -> None:
         """Take new inputs into the normalizer: observation (N, S+F), goal (N, G)."""
-        self.policy.normalizer.update(np.concatenate((observation, goal), 1))
+        seen = self.policy.inputs(torch.from_numpy(observation), torch.from_numpy(goal))
+        self.policy.normalizer.update(seen.numpy())
 
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of critics, policy and temperature, and one step of the target critics."""
@@ -119,16 +133,17 @@ class SacLearner:
         features = self.policy.features(torch.from_numpy(batch.observation), goal)
         unit = beta.to_unit(torch.from_numpy(batch.action), self.policy.low, self.policy.high)
         target, critic_loss = self._update_critics(features, unit, batch, goal)
-        log_prob, actor_loss = self._update_actor(features)
-        self._update_temperature(log_prob)
+        if self.updates % self.config.actor_every == 0:
+            log_prob, actor_loss = self._update_actor(features)
+            self._update_temperature(log_prob)
+            self._actor_told = {"actor_loss": actor_loss.item(), "entropy": -log_prob.mean().item()}
         torch._foreach_lerp_(self._target_parameters, self._critic_parameters, self.config.tau)
         self.updates += 1
         relabelled = max(int(batch.relabelled.sum()), 1)
         return {
             "critic_loss": critic_loss.item(),
-            "actor_loss": actor_loss.item(),
+            **self._actor_told,
             "target_value": target.mean().item(),
-            "entropy": -log_prob.mean().item(),
             "temperature": self._log_temperature.exp().item(),
             "relabelled": float(batch.relabelled.mean()),
             "relabelled_already_satisfied": float((batch.relabelled & batch.already_satisfied).sum() / relabelled),
@@ -145,7 +160,7 @@ class SacLearner:
                 self.target(ahead, action),
                 beta.log_prob(action, *law),
                 self._log_temperature.exp(),
-                self.config.gamma,
+                self.config.gamma if batch.discount is None else torch.from_numpy(batch.discount),
                 self._bounds,
             )
         loss = losses.critic_loss(self.critic(features, unit), target)
@@ -156,7 +171,8 @@ class SacLearner:
         law = self.policy.law(features)
         action = beta.sample(*law, generator=self._generator)
         log_prob = beta.log_prob(action, *law)
-        loss = losses.actor_loss(self.critic(features, action), log_prob, self._log_temperature.detach().exp())
+        values = self.critic(features, action, self.config.actor_critics)
+        loss = losses.actor_loss(values, log_prob, self._log_temperature.detach().exp())
         _step(self._optimizers["actor"], self._actor_parameters, loss)
         return log_prob.detach(), loss.detach()
 
@@ -195,7 +211,10 @@ class SacLearner:
         for name, optimizer in self._optimizers.items():
             for index, slots in optimizer.state_dict()["state"].items():
                 arrays |= {f"adam/{name}/{index}/{slot}": value for slot, value in slots.items()}
-        return {key: value.detach().numpy().copy() for key, value in arrays.items()}, {"updates": self.updates}
+        return {key: value.detach().numpy().copy() for key, value in arrays.items()}, {
+            "updates": self.updates,
+            "actor": self._actor_told,
+        }
 
     def restore(self, arrays: Arrays, meta: dict[str, Any]) -> None:
         """Undo `state`; a checkpoint of networks of another shape is refused."""
@@ -214,14 +233,17 @@ class SacLearner:
         with torch.no_grad():
             self._log_temperature.copy_(tensors["log_temperature"])
         self._generator.set_state(tensors["generator"])
-        self.updates = meta["updates"]
+        self.updates, self._actor_told = meta["updates"], meta["actor"]
 
     def _modules(self) -> dict[str, torch.nn.Module]:
         return {"policy": self.policy, "critic": self.critic, "target": self.target}
 
 
 def _policy_shape(spec: EnvSpec, config: SacConfig) -> PolicyShape:
+    differences, ignored = _relations(spec, config)
     return PolicyShape(
+        differences=differences,
+        ignored=ignored,
         observation_width=spec.layout.state_width + spec.layout.entity_width,
         goal_width=spec.layout.goal_width,
         action_low=spec.action_low,
@@ -231,6 +253,23 @@ def _policy_shape(spec: EnvSpec, config: SacConfig) -> PolicyShape:
         clip=config.input_clip,
         min_std=config.min_std,
     )
+
+
+def _relations(spec: EnvSpec, config: SacConfig) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """`PolicyShape.differences` and `ignored` from the names in the configuration."""
+    layout = spec.layout
+    offered = (*layout.robot, *layout.entity)
+    terms = {term.name: term for term in offered}
+    pairs: list[tuple[int, int]] = []
+    planar = [layout.state_width + layout.entity_width + i for i in (0, 1)] if config.anywhere else []
+    for name in config.relative_to:
+        if name not in terms or terms[name].width != layout.goal_width:
+            fit = ", ".join(term.name for term in offered if term.width == layout.goal_width) or "none"
+            raise UserError(f"sac.relative_to: '{name}' is no position of {spec.task}; valid: {fit}")
+        columns = term_indices((terms[name],), offered, "observation")
+        pairs += [(goal, int(column)) for goal, column in enumerate(columns)]
+        planar += [int(column) for column in columns[:2]] if config.anywhere else []
+    return tuple(pairs), tuple(sorted(planar))
 
 
 def _step(optimizer: torch.optim.Optimizer, parameters: list[Tensor], loss: Tensor) -> None:

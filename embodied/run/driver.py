@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -51,19 +51,31 @@ class Driver:
         """An episode is under way."""
         return self._observation is not None
 
+    @property
+    def observation(self) -> Observation:
+        """What the running episode shows now."""
+        if self._observation is None:
+            raise RuntimeError("reset the driver before stepping it")
+        return self._observation
+
     def reset(self, seed: int) -> None:
         """Begin an episode."""
         self._observation = self.env.reset(seed)
         self._episode += 1
         self._index = 0
 
-    def step(self, act: Act) -> Transition:
-        """One control step, reported to the callback before it is returned."""
-        if self._observation is None:
-            raise RuntimeError("reset the driver before stepping it")
-        goal = self.env.goal
-        step = self.env.step(act(self._observation, goal))
-        transition = Transition(self._episode, self._index, self._observation, goal, step)
+    def step(self, act: Act, over: Callable[[Observation], bool] | None = None) -> Transition:
+        """One control step, reported to the callback before it is returned.
+
+        Args:
+            act: Chooses the action.
+            over: Whether to break the episode off after it, as a time limit would.
+        """
+        observation, goal = self.observation, self.env.goal
+        step = self.env.step(act(observation, goal))
+        if over is not None and over(step.observation):
+            step = replace(step, truncated=True)
+        transition = Transition(self._episode, self._index, observation, goal, step)
         self._index += 1
         self._observation = None if transition.done else step.observation
         if self._on_step is not None:

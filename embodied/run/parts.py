@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from embodied.protocols import Controller
-from embodied.types import Batch, Episode, FloatArray, PolicyManifest
+from embodied.types import Batch, Episode, FloatArray, Goal, Observation, PolicyManifest
 
 Saved = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 """Arrays and JSON values of one part of a checkpoint."""
@@ -68,6 +68,29 @@ class Replay(Protocol):
     def summary(self) -> str:
         """Size and memory in one line."""
         ...
+
+
+class Explorer(Protocol):
+    """Which goal is pursued while training, where it is not simply the task's."""
+
+    def begin(self, worker: int) -> None:
+        """An episode begins there."""
+        ...
+
+    def pursue(self, worker: int, observation: Observation, task: Goal) -> Goal:
+        """The goal of the next step."""
+        ...
+
+    def restrain(self, worker: int, observation: Observation, task: Goal, action: FloatArray) -> FloatArray:
+        """The action that is taken instead of this one."""
+        ...
+
+    def over(self, worker: int, observation: Observation, task: Goal) -> bool:
+        """Whether to break the episode off: there is nothing left to learn from it."""
+        ...
+
+    def state(self) -> dict[str, Any]: ...
+    def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
 class Checkpoints(Protocol):

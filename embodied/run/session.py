@@ -20,13 +20,13 @@ from embodied.run.driver import Transition
 from embodied.run.evaluate import Evaluation, evaluate
 from embodied.run.interrupt import InterruptGuard
 from embodied.run.metrics import MetricsWriter, RunClock, RunningMean
-from embodied.run.parts import Checkpoints, Learner, Recorder, RecorderMaker, Replay, Saved
+from embodied.run.parts import Checkpoints, Explorer, Learner, Recorder, RecorderMaker, Replay, Saved
 from embodied.run.progress import ProgressBar
 from embodied.run.result import ScheduledEvaluation, TrainResult
 from embodied.run.same import RunIdentity
 from embodied.run.worker import Worker
 from embodied.spec import EnvSpec
-from embodied.types import Episode, FloatArray, Goal, Observation
+from embodied.types import Episode, FloatArray, Goal, Observation, Outcome
 
 
 class Session:
@@ -41,6 +41,7 @@ class Session:
         checkpoints: Checkpoints,
         run_dir: Path,
         *,
+        make_explorer: Callable[[EnvSpec], Explorer | None],
         make_recorder: RecorderMaker | None,
         demonstrations: Iterable[Episode],
         identity: RunIdentity,
@@ -57,6 +58,7 @@ class Session:
         self._workers = [Worker(make_env(), self._take) for _ in range(config.workers)]
         self._learner = make_learner(spec)
         self._replay = make_replay(spec, self._eval_env.reward)
+        self._explorer = make_explorer(spec)
         self._recorder: Recorder | None = None
         self._bind = InputBinder(self._learner.manifest)
         self._low, self._high = np.float32(spec.action_low), np.float32(spec.action_high)
@@ -103,10 +105,21 @@ class Session:
 
     def collect(self) -> None:
         """One step in one environment; they take turns."""
-        worker = self._workers[self.step % len(self._workers)]
+        index, explorer = self.step % len(self._workers), self._explorer
+        worker = self._workers[index]
         if not worker.running:
             worker.begin(int(self._reset_rng.integers(10_000_000, 2**31)))
-        worker.step(self._explore)
+            if explorer is not None:
+                explorer.begin(index)
+        if explorer is None:
+            worker.step(self._explore)
+        else:
+            task = worker.task_goal
+            worker.step(
+                lambda observation, goal: explorer.restrain(index, observation, task, self._explore(observation, goal)),
+                lambda observation, _: explorer.pursue(index, observation, task),
+                lambda observation: explorer.over(index, observation, task),
+            )
         self.step += 1
         self._bar.advance()
 
@@ -163,6 +176,7 @@ class Session:
             "metrics": self._metrics.state(),
             "means": {"losses": self._losses.state(), "outcomes": self._outcomes.state()},
             "workers": [worker.state() for worker in self._workers],
+            "explorer": None if self._explorer is None else self._explorer.state(),
         }
         if self._recorder is not None:
             self._recorder.sync()
@@ -240,6 +254,8 @@ class Session:
         self.clock = RunClock(**run["clock"])
         for worker, state in zip(self._workers, run["workers"], strict=True):
             worker.restore(state)
+        if self._explorer is not None:
+            self._explorer.restore(run["explorer"])
 
     @staticmethod
     def _warn(line: str) -> None:
@@ -256,14 +272,24 @@ class Session:
         inputs, target = self._bind(observation, goal)
         return self._learner.act(inputs[None], target[None])[0]
 
-    def _take(self, episode: Episode) -> None:
+    def _take(self, episode: Episode, task: Goal) -> None:
         self._replay.add(episode)
         if self._recorder is not None:
             self._recorder.add(episode)
         self._learner.observe(*_inputs(episode))
         self._episodes += 1
-        success = episode.success[-1] if self._spec.success_rule == "last" else episode.success.any()
-        self._outcomes.add({"train_success": float(success), "train_reward": float(episode.reward.sum())})
+        reached, reward = episode.success, episode.reward
+        if self._explorer is not None:
+            judged = self._by_task(episode, task)
+            reached, reward = judged.success, judged.reward
+        success = reached[-1] if self._spec.success_rule == "last" else reached.any()
+        self._outcomes.add({"train_success": float(success), "train_reward": float(reward.sum())})
+
+    def _by_task(self, episode: Episode, task: Goal) -> Outcome:
+        """What an episode's steps are worth by the task's own goal."""
+        achieved = episode.achieved[1:, self._spec.layout.entity_index(task.entity)]
+        value, mask = (np.broadcast_to(part, achieved.shape) for part in (task.value, task.mask))
+        return self._eval_env.reward(achieved, value, mask)
 
     def _evaluate(self, episodes: int, seed: int, interrupt: InterruptGuard) -> Evaluation:
         def watch(_: Transition) -> None:

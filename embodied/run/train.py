@@ -12,7 +12,7 @@ from embodied.protocols import Env, GoalReward
 from embodied.run.config import TrainConfig
 from embodied.run.interrupt import InterruptGuard
 from embodied.run.lock import RunLock
-from embodied.run.parts import Checkpoints, Learner, RecorderMaker, Replay
+from embodied.run.parts import Checkpoints, Explorer, Learner, RecorderMaker, Replay
 from embodied.run.result import TrainResult
 from embodied.run.same import RunIdentity
 from embodied.run.session import Session
@@ -30,6 +30,7 @@ def train(
     checkpoints: Checkpoints,
     run_dir: Path,
     *,
+    make_explorer: Callable[[EnvSpec], Explorer | None] = lambda _: None,
     make_recorder: RecorderMaker | None = None,
     demonstrations: Iterable[Episode] = (),
     identity: RunIdentity | None = None,
@@ -49,6 +50,7 @@ def train(
         make_replay: From the task's spec and reward.
         checkpoints: The run's own.
         run_dir: Made if needed; only one process may train in it.
+        make_explorer: From the task's spec, what chooses the goals of training steps; None: the task's own is pursued.
         make_recorder: Opens a second record of the finished episodes, for others to read.
         demonstrations: Episodes that the replay begins with; a resumed run has them already.
         identity: Settings that a resumed run must share, and versions that it is compared with.
@@ -68,7 +70,8 @@ def train(
         try:
             run = Session(
                 config, make_env, make_learner, make_replay, checkpoints, run_dir,
-                make_recorder=make_recorder, demonstrations=demonstrations, identity=identity or RunIdentity(),
+                make_explorer=make_explorer, make_recorder=make_recorder, demonstrations=demonstrations,
+                identity=identity or RunIdentity(),
                 provenance=provenance or {}, resume=resume, logger=logger, progress=progress,
             )  # fmt: skip
             on_start()

@@ -9,6 +9,7 @@ from embodied.learning.her import ReplayConfig
 from embodied.learning.sac import SacConfig
 from embodied.run.config import TrainConfig
 from embodied.run.metrics import LOGGERS
+from embodied.run.relay import RelayConfig
 
 from ..keys import key, nested
 from ..outcome import Outcome, RunFolder
@@ -43,6 +44,7 @@ class KEYS:
     loop: TrainConfig = nested(TrainConfig, OWN)
     sac: SacConfig = nested(SacConfig)
     replay: ReplayConfig = nested(ReplayConfig)
+    relay: RelayConfig = nested(RelayConfig)
 
 
 def loop_config(config: KEYS) -> TrainConfig:
@@ -57,7 +59,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 
     loop = loop_config(config)
     trained = api.train(
-        config.task, folder.unmade, loop, config.sac, config.replay, resume=config.resume == "auto",
+        config.task, folder.unmade, loop, config.sac, config.replay, config.relay, resume=config.resume == "auto",
         init_from=config.init_from or None, record=config.record or None, record_layout=config.record_layout,
         demonstrations=config.demonstrations or None, logger=config.logger,
         command=shlex.join(["embodied", "train", *folder.words]),

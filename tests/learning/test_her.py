@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from embodied.errors import UserError
 from embodied.learning.her import HindsightReplay, ReplayConfig
 from embodied.protocols import GoalReward
 from embodied.spec import EnvSpec
-from embodied.types import Batch, Episode
+from embodied.types import Batch, Episode, Outcome
 
 Make = Callable[..., Episode]
 LENGTHS = {1: 8, 2: 3, 3: 1}
@@ -103,6 +105,128 @@ def test_the_same_seed_draws_the_same_and_restore_goes_on_alike(
     later.restore(*saved)
     one.restore(*saved)
     assert np.array_equal(one.sample(64).goal, later.sample(64).goal)
+
+
+def _arm(spec: EnvSpec) -> EnvSpec:
+    """The same task, with a hand that counts as a gripper."""
+    return dataclasses.replace(spec, layout=dataclasses.replace(spec.layout, entities=("gripper", "block")))
+
+
+def _replay(spec: EnvSpec, reward: GoalReward, make: Make, **settings: Any) -> HindsightReplay:
+    replay = HindsightReplay(_arm(spec), reward, ReplayConfig(capacity=100, **settings), seed=0, gamma=0.5)
+    for number, length in LENGTHS.items():
+        episode = make(number, length)
+        # In the first two steps the gripper's goal was pursued: clock 50.
+        episode.goal_entity[:2] = 0
+        episode.goal_value[:2, 1] = 50.0
+        replay.add(episode)
+    return replay
+
+
+def test_every_transition_serves_for_goals_of_the_gripper_and_of_the_object(
+    spec: EnvSpec, reward: GoalReward, make_episode: Make
+) -> None:
+    batch = _replay(spec, reward, make_episode, relabel=1.0, gripper_share=0.4).sample(5000)
+    of_gripper = batch.observation[:, 2] == batch.observation[:, 1]  # features are 10 e + t
+    assert of_gripper.mean() == pytest.approx(0.4, abs=0.04)
+    k = batch.goal[:, 1] - np.where(of_gripper, 0.0, 0.5)
+    assert (k == np.round(k)).all()
+    assert (k >= batch.observation[:, 1] + 1).all()
+    assert (k <= np.vectorize(LENGTHS.get)(batch.goal[:, 0])).all()
+    reached = k == batch.next_observation[:, 1]
+    assert (batch.reward == np.where(reached, 0.0, -1.0)).all()
+
+
+def test_a_goal_that_is_kept_is_the_entitys_own_of_that_episode(
+    spec: EnvSpec, reward: GoalReward, make_episode: Make
+) -> None:
+    batch = _replay(spec, reward, make_episode, relabel=0.0, gripper_share=0.4).sample(5000)
+    of_gripper = batch.observation[:, 2] == batch.observation[:, 1]
+    kept, long = ~batch.relabelled, batch.observation[:, 0] < 3
+    assert (batch.goal[kept & of_gripper, 1] == 50.0).all()
+    assert (batch.goal[kept & ~of_gripper, 1] == 100.0).all()
+    assert kept[long].all(), "episodes 1 and 2 are long enough to have had goals of both"
+    assert (kept[~long] == of_gripper[~long]).all(), "the block never had one in episode 3"
+    happened = kept & (of_gripper == (batch.observation[:, 1] < 2))
+    assert (batch.reward[happened] == -5.0).all()
+    assert (batch.reward[kept & ~happened] == -1.0).all()
+
+
+def test_success_ends_the_bootstrap_where_it_is_asked_to(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
+    def endless(achieved: np.ndarray, goal: np.ndarray, mask: np.ndarray) -> Outcome:
+        outcome = reward(achieved, goal, mask)
+        return dataclasses.replace(outcome, terminated=np.zeros_like(outcome.success))
+
+    for ends in (False, True):
+        batch = _replay(spec, endless, make_episode, relabel=1.0, success_ends=ends).sample(1000)
+        reached = batch.reward == 0.0
+        assert 0.0 < reached.mean() < 1.0
+        assert (batch.terminated == (reached & ends)).all()
+
+
+def test_several_steps_are_summed_up_until_the_goal_or_the_end(
+    spec: EnvSpec, reward: GoalReward, make_episode: Make
+) -> None:
+    batch = _replay(spec, reward, make_episode, relabel=1.0, n_step=3).sample(5000)
+    t, k = batch.observation[:, 1], batch.goal[:, 1] - 0.5
+    k = np.where(batch.observation[:, 2] == t, batch.goal[:, 1], k)
+    ends = np.minimum(np.minimum(t + 3, np.vectorize(LENGTHS.get)(batch.observation[:, 0])), k)
+    assert (batch.next_observation[:, 1] == ends).all()
+    assert (batch.discount == 0.5 ** (ends - t)).all()
+    lost = ends - t - (ends == k)  # -1 for each step but the one that reaches the goal
+    assert batch.reward == pytest.approx(-(1 - 0.5**lost) / 0.5)
+    assert (batch.terminated == (ends == k)).all()
+
+
+def test_a_sum_may_be_kept_to_steps_that_pursued_the_same_entity(
+    spec: EnvSpec, reward: GoalReward, make_episode: Make
+) -> None:
+    batch = _replay(spec, reward, make_episode, relabel=0.0, gripper_share=0.5, n_step=3, own_steps=True).sample(2000)
+    of_gripper = batch.observation[:, 2] == batch.observation[:, 1]
+    first = batch.observation[:, 0] == 1
+    for gripper, ends in ((True, [2, 2, 3, 4, 5, 6, 7, 8]), (False, [1, 4, 5, 6, 7, 8, 8, 8])):
+        picked = first & (of_gripper == gripper)
+        t = batch.observation[picked, 1].astype(int)
+        assert set(t) == set(range(8))
+        assert (batch.next_observation[picked, 1] == np.array(ends)[t]).all()
+
+
+def test_what_only_flies_through_a_goal_has_not_arrived(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
+    """The block stands at 4.0 in steps 2 to 5 of episode 1, and moves on."""
+
+    def endless(achieved: np.ndarray, goal: np.ndarray, mask: np.ndarray) -> Outcome:
+        outcome = reward(achieved, goal, mask)
+        return dataclasses.replace(outcome, terminated=np.zeros_like(outcome.success))
+
+    replay = HindsightReplay(
+        spec, endless, ReplayConfig(capacity=100, relabel=0.0, success_ends=True, settle=2), seed=0
+    )
+    episode = make_episode(1, 8, goal_clock=4.0)
+    episode.achieved[2:6, 1, 1] = 4.0
+    replay.add(episode)
+    batch = replay.sample(1000)
+    arrived = {int(t): bool(ended) for t, ended in zip(batch.observation[:, 1], batch.terminated, strict=True)}
+    assert arrived == {0: False, 1: True, 2: True, 3: False, 4: False, 5: False, 6: False, 7: False}
+
+
+def test_goals_that_hold_already_are_drawn_again(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
+    """The block of episode 1 stays where it is: every later place of it is reached already."""
+    shares = []
+    for redraws in (0, 4):
+        replay = HindsightReplay(
+            _arm(spec), reward, ReplayConfig(capacity=100, relabel=1.0, redraws=redraws, satisfied_share=0.1), seed=0
+        )
+        still, moving = make_episode(1, 8), make_episode(2, 8)
+        still.achieved[:, 1, 1] = 4.0
+        replay.add(still)
+        replay.add(moving)
+        batch = replay.sample(4000)
+        assert (batch.goal[:, 0] == batch.observation[:, 0]).all()
+        assert (batch.already_satisfied == (batch.observation[:, 0] == 1)).all()
+        shares.append(batch.already_satisfied.mean())
+    assert shares[0] == pytest.approx(0.5, abs=0.04)
+    # A tenth is left alone; of the others half remain after each draw.
+    assert shares[1] == pytest.approx(0.1 * 0.5 + 0.9 * 0.5**5, abs=0.03)
 
 
 def test_a_share_outside_its_range_is_refused() -> None:

@@ -20,7 +20,7 @@ def resident():
 spec = spec_of("{task}")
 before = resident()
 replay = EpisodeReplay(spec, {rows})
-for rows in replay.rows.values():
+for rows in (*replay.rows.values(), replay.pursued):
     rows[:] = 1
 print(resident() - before, replay.bytes_per_row * {rows})
 """

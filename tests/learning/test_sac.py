@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from embodied.errors import UserError
+from embodied.learning.controller import load_controller
 from embodied.learning.sac import SacConfig, SacLearner
-from embodied.spec import EnvSpec
+from embodied.spec import EnvSpec, Layout, Term
 from embodied.types import Batch
 
 SMALL = SacConfig(hidden=(48, 48), critic_lr=1e-2)
@@ -84,6 +86,72 @@ def test_a_restored_learner_goes_on_bit_for_bit(spec: EnvSpec) -> None:
         assert learner.update(_batch(rng)) == twin.update(_batch(again))
     assert np.array_equal(learner.act(*_probe()), twin.act(*_probe()))
     assert learner.updates == twin.updates == 15
+
+
+def _placed(spec: EnvSpec) -> EnvSpec:
+    """With a robot that has a place and a speed, and a thing that has a place; goals are places."""
+    layout = Layout(
+        robot=(Term("here", 3, "m"), Term("speed", 1)),
+        entity=(Term("there", 3, "m"),),
+        goal=(Term("position", 3, "m"),),
+        entities=("block",),
+    )
+    return replace(spec, layout=layout)
+
+
+def test_the_goal_is_seen_from_the_positions_that_are_named(spec: EnvSpec) -> None:
+    learner = SacLearner(_placed(spec), replace(SMALL, relative_to=("here", "there")), 0)
+    observation, goal = torch.arange(7.0)[None], torch.tensor([[10.0, 20.0, 30.0]])
+    seen = learner.policy.inputs(observation, goal)[0].tolist()
+    assert seen == [0, 1, 2, 3, 4, 5, 6, 10, 20, 30, 10, 19, 28, 6, 15, 24]
+    anywhere = SacLearner(_placed(spec), replace(SMALL, relative_to=("here", "there"), anywhere=True), 0)
+    assert anywhere.policy.inputs(observation, goal)[0].tolist() == [2, 3, 6, 30, 10, 19, 28, 6, 15, 24]
+    with pytest.raises(UserError, match=r"relative_to: 'speed' is no position .* valid: here, there"):
+        SacLearner(_placed(spec), replace(SMALL, relative_to=("speed",)), 0)
+
+
+def test_a_policy_for_anywhere_acts_alike_where_everything_is_moved(spec: EnvSpec, tmp_path: Path) -> None:
+    config = replace(SMALL, relative_to=("here", "there"), anywhere=True, actor_every=2, actor_critics=1)
+    learner, rng = SacLearner(_placed(spec), config, 0), np.random.default_rng(5)
+    observation, goal = rng.normal(size=(30, 7)).astype(np.float32), rng.normal(size=(30, 3)).astype(np.float32)
+    learner.observe(observation, goal)
+    batch = replace(_batch(rng, 30), observation=observation, next_observation=observation, goal=goal)
+    for _ in range(20):
+        learner.update(batch)
+    learner.save_controller(tmp_path / "controller", {})
+    controller = load_controller(tmp_path / "controller")
+    action = controller.act_vectors(observation, goal)
+    moved, further = observation.copy(), goal.copy()
+    for columns in (moved[:, 0:2], moved[:, 4:6], further[:, 0:2]):
+        columns += np.float32([0.5, -2.0])
+    np.testing.assert_allclose(controller.act_vectors(moved, further), action, atol=1e-5)
+    moved[:, 2] += 1.0
+    assert np.abs(controller.act_vectors(moved, further) - action).max() > 1e-3, "height is not left out"
+
+
+def test_the_policy_is_updated_every_so_often_and_a_restored_learner_keeps_the_beat(spec: EnvSpec) -> None:
+    config = replace(SMALL, actor_every=3)
+    learner, rng = SacLearner(spec, config, 0), np.random.default_rng(7)
+    told = [learner.update(_batch(rng))["actor_loss"] for _ in range(7)]
+    assert told[0] == told[1] == told[2] != told[3] == told[4] == told[5] != told[6]
+    twin = SacLearner(spec, config, 1)
+    twin.restore(*learner.state())
+    again = np.random.default_rng(11), np.random.default_rng(11)
+    for _ in range(4):
+        assert learner.update(_batch(again[0])) == twin.update(_batch(again[1]))
+
+
+def test_the_discount_of_a_batch_counts_and_not_the_learners_own(spec: EnvSpec) -> None:
+    """Nothing is earned and the value clamped at 0 from above: a discount of 0 makes every target 0."""
+    batch = replace(_batch(np.random.default_rng(0)), reward=np.zeros(128, np.float32), terminated=np.zeros(128, bool))
+    nothing, own = (
+        SacLearner(spec, SMALL, 0).update(replace(batch, discount=discount))["target_value"]
+        for discount in (np.zeros(128, np.float32), None)
+    )
+    same = SacLearner(spec, SMALL, 0).update(replace(batch, discount=np.full(128, SMALL.gamma, np.float32)))
+    assert nothing == 0.0
+    assert own != 0.0
+    assert same["target_value"] == pytest.approx(own)
 
 
 def test_restoring_other_shapes_is_refused(spec: EnvSpec) -> None:

@@ -60,7 +60,8 @@ def test_achieved_holds_gripper_and_object() -> None:
     assert observation.layout.entities == ("gripper", "object0")
     np.testing.assert_array_equal(observation.achieved[0], observation.state[:3])
     np.testing.assert_array_equal(observation.achieved[1], observation.entities[1, :3])
-    assert not observation.entities[0].any()
+    np.testing.assert_array_equal(observation.entities[0, :15], observation.entities[1, :15])
+    assert observation.entities[:, 15].tolist() == [1.0, 0.0]
     np.testing.assert_allclose(
         observation.entities[1, 3:6], observation.achieved[1] - observation.achieved[0], atol=1e-6
     )

@@ -11,7 +11,7 @@ import pytest
 from embodied.errors import JobFailed, SceneError, UserError
 from embodied.protocols import SceneEnv
 from embodied.types import Goal, SceneState, Step
-from robots.base import FETCH_ACTIONS, FETCH_STATE_TERMS, OBJECT_TERMS
+from robots.base import ENTITY_TERMS, FETCH_ACTIONS, FETCH_STATE_TERMS
 from robots.scene_state import SceneReader
 from robots.tabletop import TabletopEnv
 
@@ -38,20 +38,22 @@ def env(request: pytest.FixtureRequest, tmp_path: Path) -> TabletopEnv:
 def test_it_is_a_scene_env_with_fetchs_numbers(env: TabletopEnv) -> None:
     assert isinstance(env, SceneEnv)
     layout = env.spec.layout
-    assert (layout.robot, layout.entity, env.spec.actions) == (FETCH_STATE_TERMS, OBJECT_TERMS, FETCH_ACTIONS)
+    assert (layout.robot, layout.entity, env.spec.actions) == (FETCH_STATE_TERMS, ENTITY_TERMS, FETCH_ACTIONS)
     assert layout.entities[0] == "gripper"
     assert len(layout.entities) == 1 + env.model.njnt - 15, "one entity for every free joint beside the arm's 15"
     assert 1 / env.spec.control_hz == pytest.approx(env.arm.period_s)
     observation = env.reset(0)
     assert observation.state.shape == (10,)
-    assert observation.entities.shape == (len(layout.entities), 15)
+    assert observation.entities.shape == (len(layout.entities), 16)
     assert observation.achieved.shape == (len(layout.entities), 3)
     np.testing.assert_allclose(observation.state[:3], (1.342, 0.749, 0.535), atol=1e-3)
     np.testing.assert_array_equal(observation.achieved[0], observation.state[:3])
     np.testing.assert_array_equal(observation.achieved[1:], observation.entities[1:, :3])
-    np.testing.assert_array_equal(observation.entities[0], 0)
+    nearest = np.linalg.norm(observation.entities[1:, 3:6], axis=1).argmin() + 1
+    np.testing.assert_array_equal(observation.entities[0, :15], observation.entities[nearest, :15])
+    assert observation.entities[:, 15].tolist() == [1.0] + [0.0] * (len(layout.entities) - 1)
     np.testing.assert_allclose(observation.achieved[1:, 2], 0.4, atol=0.03)
-    assert np.abs(observation.entities[1:, 9:]).max() < 1e-3, "the objects lie still"
+    assert np.abs(observation.entities[1:, 9:15]).max() < 1e-3, "the objects lie still"
 
 
 def test_the_goal_after_reset_is_to_stay(env: TabletopEnv) -> None:
