@@ -75,6 +75,7 @@ def load_scene(scene: str | Path) -> mujoco.MjSpec:
         spec = mujoco.MjSpec.from_file(str(path))
         # Fusing would lose the names of furniture, and discarding the colours of things.
         spec.compiler.fusestatic = spec.compiler.discardvisual = False
+        _name_bodies(spec)
         with quiet():
             model = spec.compile()
     except Exception as error:  # MuJoCo raises ValueError, FatalError and more for a scene's mistakes
@@ -82,6 +83,16 @@ def load_scene(scene: str | Path) -> mujoco.MjSpec:
     if not (np.isfinite(model.body_pos).all() and np.isfinite(model.qpos0).all()):
         raise SceneError(f"scene '{path}' holds positions that are not finite; correct them")
     return spec
+
+
+def _name_bodies(spec: mujoco.MjSpec) -> None:
+    """Gives bodies without a name one, so that what is said of them can be found in the compiled file."""
+    taken, number = {body.name for body in spec.bodies}, 0
+    for body in spec.bodies:
+        while not body.name:
+            number += 1
+            if f"unnamed_{number}" not in taken:
+                body.name = f"unnamed_{number}"
 
 
 def scene_model(scene: str | Path) -> mujoco.MjModel:

@@ -23,6 +23,7 @@ AWKWARD = [
     "x" * 3000,
     "; rm -rf / && $(touch pwned) `touch pwned`",
     "\u202egnidaer \x07 bell",
+    "touch \udcff the block",
 ]
 
 

@@ -35,6 +35,11 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["train", "task=fetch_reach", "sac.gamma=2"], "gamma"),
     (["train", "task=fetch_reach", "sac.gamma={"], "sac.gamma"),
     (["train", "task=fetch_reach", "seed=1", "seed=2"], "twice"),
+    (["train", "task=fetch_reach", "sac.actor_lr=-1"], "actor_lr"),
+    (["train", "task=fetch_reach", "sac.max_concentration=1"], "max_concentration"),
+    (["train", "task=fetch_reach", "workers=100000"], "at most 256"),
+    (["train", "task=fetch_reach", "run_dir=broken.xml"], "broken.xml"),
+    (["train", "task=fetch_reach", "run_dir=theirs", "resume=auto"], "metrics.jsonl"),
     (["train", "fetch_reach"], "key=value"),
     (["evaluate"], "run="),
     (["evaluate", "run=nowhere"], "nowhere"),
@@ -64,6 +69,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["plan", "scene=tabletop_blocks", "instruction=touch the red block", "run=nowhere", "execute=true"], "nowhere"),
     (["export"], "run="),
     (["export", "run=nowhere"], "nowhere"),
+    (["export", "run=zoo:fetch_reach", "out=broken.xml"], "broken.xml"),
     (["export", "run=zoo:fetch_reach", "trace_steps=10"], "trace_steps"),
     (["deploy"], "bundle="),
     (["deploy", "bundle=nowhere"], "nowhere"),
@@ -82,6 +88,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "broken.xml").write_text(MJCF_BROKEN)
     (tmp_path / "empty.xml").write_text("")
     (tmp_path / "folder.xml").mkdir()
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "metrics.jsonl").write_text("something else")
     (tmp_path / "dance.json").write_text('[{"skill": "dance", "args": ["red_block"]}]')
     return tmp_path
 

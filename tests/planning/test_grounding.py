@@ -241,7 +241,7 @@ def test_out_of_reach_is_refused_or_told(blocks: SceneDescription) -> None:
         ((0.95, 0.744, 0.5), (0.949, 0.744, 0.5)),
         ((1.3, 0.744, 0.38), (1.3, 0.744, 0.379)),
         ((1.3, 0.744, 0.85), (1.3, 0.744, 0.851)),
-            ((1.3, 1.15, 0.5), (1.3, 1.151, 0.5)),
+        ((1.3, 1.15, 0.5), (1.3, 1.151, 0.5)),
     ],
 )
 def test_the_envelope_has_borders(inside: tuple, outside: tuple) -> None:

@@ -290,3 +290,36 @@ def test_a_side_is_not_taken_from_the_only_thing_of_the_other_side(blocks: Scene
     scene = replace(blocks, objects=tuple(item for item in blocks.objects if item.id != "right_tray"))
     assert said("touch the right tray", scene) == "unknown_object"
     assert said("touch the left tray", scene) == "touch left_tray"
+
+
+def test_what_is_to_be_left_alone_goes_with_every_step_down_to_the_subgoals(blocks: SceneDescription) -> None:
+    steps = PLANNER.propose("touch red, then green, and don't touch the blue block", blocks)
+    assert not isinstance(steps, PlanFailure)
+    assert [step.avoid for step in steps] == [("blue_block",)] * 2
+    plan = ground(steps, blocks, GroundingContext.for_robot("fetch"))
+    assert not isinstance(plan, PlanFailure)
+    assert all(subgoal.avoid == ("blue_block",) for subgoal in plan.subgoals)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "mention"),
+    [
+        ("turn the red block", "no joint"),
+        ("open the left tray", "no joint"),
+        ("pick up all blocks", "still hold"),
+        ("pick up red, put the blue block in the left tray", "still hold"),
+    ],
+)
+def test_what_no_gripper_can_do(blocks: SceneDescription, instruction: str, mention: str) -> None:
+    answer = PLANNER.propose(instruction, blocks)
+    assert isinstance(answer, PlanFailure)
+    assert answer.reason == "impossible"
+    assert mention in answer.message
+
+
+def test_an_arm_goes_nowhere(blocks: SceneDescription) -> None:
+    steps = PLANNER.propose("go to the red block", blocks)
+    assert not isinstance(steps, PlanFailure)
+    answer = ground(steps, blocks, GroundingContext.for_robot("fetch"))
+    assert isinstance(answer, PlanFailure)
+    assert answer.reason == "impossible"

@@ -243,3 +243,18 @@ def test_close_removes_what_was_temporary() -> None:
     assert folder.is_dir()
     env.close()
     assert not folder.exists()
+
+
+def test_bodies_without_a_name_can_be_found_in_the_compiled_file(tmp_path: Path) -> None:
+    scene = tmp_path / "nameless.xml"
+    box = '<geom type="box" size=".025 .025 .025"/>'
+    table = '<body pos="1.3 .75 .2"><geom type="box" size=".25 .35 .2" mass="50"/></body>'
+    things = "".join(f'<body pos="1.3 {y} .425"><freejoint/>{box}</body>' for y in (0.7, 0.8))
+    scene.write_text(f'<mujoco><worldbody>{table}<body name="unnamed_2"/>{things}</worldbody></mujoco>')
+    env = TabletopEnv(scene, out_dir=tmp_path / "out")
+    env.reset(0)
+    model = mujoco.MjModel.from_xml_path(str(env.compiled_scene))
+    ids = [entity.id for entity in env.scene_state().entities if entity.role == "object"]
+    env.close()
+    assert ids == ["unnamed_3", "unnamed_4"]
+    assert all(model.body(name).jntnum[0] == 1 for name in ids)
