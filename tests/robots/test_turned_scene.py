@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from embodied.learning.controller import load_zoo, zoo_names
+from embodied.learning.controller import load_zoo
 from embodied.types import BaseFrame, FloatArray, Goal, Observation
 from robots.assembly import exact_poses
 from robots.scene import load_scene
@@ -118,8 +118,6 @@ def test_so_does_a_base_given_by_hand_that_turns_along(move: BaseFrame, tmp_path
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_the_shipped_controller_acts_alike(scene: str, tmp_path: Path) -> None:
-    if "fetch_reach" not in zoo_names():
-        pytest.skip("no controller is shipped for fetch_reach")
     controller = load_zoo("fetch_reach")
     moved = TabletopEnv(turned_scene(scene, MOVES[1], tmp_path))
     assert_same(episode(TabletopEnv(scene), GOALS, controller.act), episode(moved, GOALS, controller.act))
