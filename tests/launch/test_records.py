@@ -57,3 +57,29 @@ def test_mistakes(cli_here: Callable[..., Any], tmp_path: Path, words: list[str]
     assert len(ended.err.strip().splitlines()) == 1, ended.err
     assert mention in ended.err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_resumed_run_mixes_no_records_and_may_record_elsewhere(cli_here: Callable[..., Any], tmp_path: Path) -> None:
+    run = [*DEBUG, "run_dir=run", "record=run/data.hdf5"]
+    assert cli_here(*run).code == 0
+    assert cli_here(*DEBUG, "seed=1", "run_dir=other", "record=other/data.hdf5").code == 0
+    theirs = (tmp_path / "other" / "data.hdf5").read_bytes()
+    (tmp_path / "run" / "data.hdf5").write_bytes(theirs)
+    longer = [*run[:3], "total_steps=400", *run[4:6]]
+    mixed = cli_here(*longer, "record=run/data.hdf5", "resume=auto")
+    assert mixed.code == 2, mixed
+    assert "another run's episodes" in mixed.err
+    assert (tmp_path / "run" / "data.hdf5").read_bytes() == theirs
+    elsewhere = cli_here(*longer, "record=run/new.hdf5", "resume=auto")
+    assert elsewhere.code == 0, elsewhere.err
+    with h5py.File(tmp_path / "run" / "new.hdf5") as data:
+        assert len(data["data"]) == 4
+
+
+def test_a_refused_resume_changes_no_file(cli_here: Callable[..., Any], tmp_path: Path) -> None:
+    assert cli_here(*DEBUG, "run_dir=run").code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    ended = cli_here(*DEBUG, "run_dir=run", "sac.actor_lr=0.5", "resume=auto")
+    assert ended.code == 2
+    assert "begun with sac.actor_lr=" in ended.err
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
