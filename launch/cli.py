@@ -44,6 +44,7 @@ VERBS: dict[str, Verb] = {
     "plan": Verb("plan", "An instruction and a scene to a plan; with execute=true the robot carries it out."),
     "export": Verb("export", "A trained controller to a deployment bundle, proved equal."),
     "deploy": Verb("deploy", "Runs a bundle on a driver, without torch.", light=True),
+    "bench": Verb("bench", "Tables of measurements, peers included where they are installed."),
     "list": Verb("listing", "Tasks, skills, zoo, describers, planners, drivers, scenes.", light=True),
     "doctor": Verb("doctor", "What works on this machine, a line each, with the remedy.", light=True),
 }
@@ -119,8 +120,8 @@ def execute(name: str, arguments: Sequence[str]) -> int:
 
 
 def run_label(config: Any) -> str:
-    """What a default run folder is called after: the task, else the scene, else the run."""
-    for name in ("task", "scene", "run"):
+    """What a default run folder is called after: the suite or task, else the scene, else the run."""
+    for name in ("suite", "task", "scene", "run"):
         value = getattr(config, name, "")
         if value:
             return os.path.basename(str(value).rstrip("/")).removesuffix(".xml")

@@ -14,7 +14,9 @@ MJCF_BROKEN = "<mujoco><worldbody><body></mujoco>"
 MISTAKES: list[tuple[list[str], str]] = [
     ([], "verb"),
     (["trian"], "train"),
-    (["bench"], "unknown verb"),
+    (["benchmark"], "unknown verb"),
+    (["bench"], "suite="),
+    (["bench", "suite=lerning"], "learn"),
     (["train"], "task="),
     (["train", "task="], "task="),
     (["train", "task=fetch_raech"], "fetch_reach"),

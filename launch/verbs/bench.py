@@ -1,0 +1,44 @@
+"""`embodied bench`: tables of measurements, peers included where they are installed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from embodied.errors import unknown_name
+
+from .. import bench
+from ..bench.table import Table
+from ..keys import key
+from ..outcome import Outcome, RunFolder
+
+
+@dataclass(frozen=True)
+class KEYS:
+    """Keys of `embodied bench`; which of them a suite looks at stands in their help."""
+
+    suite: str = key("which table: learning, learner, stepping")
+    seed: int = key("root of every random number; the first of several seeds", 0, minimum=0)
+    resume: str = key("auto: go on behind the rows that are in out", "no", choices=("no", "auto"))
+    out: str = key("folder of the table; default runs/bench/<time>-<suite>", "", literal=True)
+
+
+def suite_names() -> list[str]:
+    """Modules of `launch/bench` that are suites: those that define `run`."""
+    files = Path(bench.__file__).parent.glob("*.py")
+    return sorted(
+        path.stem for path in files if re.search(r"^def run\(config\b", path.read_text("utf-8"), re.MULTILINE)
+    )
+
+
+def run(config: KEYS, folder: RunFolder) -> Outcome:
+    """Makes the rows that are missing and says what they come to."""
+    if config.suite not in suite_names():
+        raise unknown_name("suite", config.suite, suite_names())
+    suite = import_module(f"..bench.{config.suite}", __package__)
+    table = Table(folder.unmade / f"{config.suite}.jsonl", resume=config.resume == "auto")
+    lines = suite.run(config, table)
+    result = {"suite": config.suite, "rows": table.rows, **table.summary}
+    return Outcome(not table.failures, result, (*lines, *table.failures))
