@@ -74,6 +74,43 @@ def base_type(hint: Any) -> tuple[type, bool]:
     return hint, False
 
 
+def list_item(hint: Any) -> type | None:
+    """The items' type of a key that is a list (`tuple[T, ...]`), else None."""
+    return get_args(hint)[0] if get_origin(hint) is tuple else None
+
+
+def split_list(text: str) -> list[str]:
+    """`a,b` or `[a,b]` at its commas; those within brackets belong to an item, as in `a,widths=[64,64]`.
+
+    Raises:
+        UserError: A bracket without its fellow, or an empty item.
+    """
+    inner = text.strip()
+    items = _at_commas(inner)
+    if len(items) == 1 and inner.startswith("[") and inner.endswith("]"):
+        inner = inner[1:-1].strip()
+        items = _at_commas(inner)
+    if not inner:
+        return []
+    if not all(items):
+        raise UserError(f"cannot read the list '{text}': write it as a,b or [a,b]")
+    return items
+
+
+def _at_commas(text: str) -> list[str]:
+    """Pieces between the commas that stand in no bracket; none at all where brackets do not match."""
+    items, depth = [""], 0
+    for letter in text:
+        depth += (letter in "[({") - (letter in "])}")
+        if depth < 0:
+            return [""]
+        if letter == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += letter
+    return [item.strip() for item in items] if depth == 0 else [""]
+
+
 def all_key_names(cls: type) -> list[str]:
     """Every name that may stand before a `=`."""
     names = list(key_fields(cls))
@@ -115,6 +152,8 @@ def convert(name: str, text: str, hint: Any) -> Any:
     Raises:
         UserError: The text is not of the type.
     """
+    if (item := list_item(hint)) is not None:
+        return tuple(convert(name, part, item) for part in split_list(text))
     kind, optional = base_type(hint)
     if optional and text in ("null", ""):
         return None
@@ -137,10 +176,11 @@ def check_values(cls: type, values: Mapping[str, Any]) -> None:
         value, meta = values[name], f.metadata
         if value is None:
             continue
-        if meta["choices"] and value not in meta["choices"]:
-            raise unknown_name(f"{name}", str(value), meta["choices"])
-        if meta["minimum"] is not None and not value >= meta["minimum"]:
-            raise UserError(f"{name}={value}: must be at least {meta['minimum']}")
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if meta["choices"] and item not in meta["choices"]:
+                raise unknown_name(f"{name}", str(item), meta["choices"])
+            if meta["minimum"] is not None and not item >= meta["minimum"]:
+                raise UserError(f"{name}={item}: must be at least {meta['minimum']}")
 
 
 def light_config(cls: type, arguments: Sequence[str]) -> Any:
@@ -185,6 +225,8 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 def _type_name(hint: Any) -> str:
+    if (item := list_item(hint)) in (int, float, str):
+        return f"{_type_name(item)},..."
     kind, _ = base_type(hint)
     return {int: "int", float: "float", bool: "true|false", str: "text"}.get(kind, getattr(kind, "__name__", str(kind)))
 
@@ -197,6 +239,8 @@ def _kind_text(f: Field[Any], hint: Any) -> str:
 def _default_text(f: Field[Any]) -> str:
     if f.metadata["required"]:
         return "required"
+    if isinstance(f.default, tuple):
+        return ",".join(map(str, f.default))
     return "" if f.default in (None, "") else str(f.default)
 
 

@@ -9,7 +9,7 @@ from embodied.run.evaluate import EVALUATION_SEED
 
 MAX_WORKERS = 256
 """Each holds a simulator of its own."""
-LENGTHS = ("total_steps", "checkpoint_every")
+LENGTHS = ("total_steps", "max_cpu_s", "checkpoint_every")
 """Settings that a resumed run may change: they do not change what is computed up to where it stands."""
 
 
@@ -19,6 +19,8 @@ class TrainConfig:
 
     total_steps: int = 200_000
     """Every step taken in a training environment counts."""
+    max_cpu_s: float | None = None
+    """Training ends before that once it took so many processor seconds, evaluations not counted."""
     seed: int = 0
     """Root of every random number of the run."""
     workers: int = 1
@@ -54,7 +56,11 @@ class TrainConfig:
     Ctrl-C too."""
 
     def __post_init__(self) -> None:
+        if self.max_cpu_s is not None and not self.max_cpu_s > 0:
+            raise UserError(f"max_cpu_s must be more than 0, got {self.max_cpu_s}")
         for name, value in vars(self).items():
+            if name == "max_cpu_s":
+                continue
             least = 0 if name in ("seed", "start_steps", "random_share", "eval_late_after") else 1
             if value < least:
                 raise UserError(f"{name} must be at least {least}, got {value}")

@@ -56,6 +56,8 @@ class TrainResult:
     cpu_train_s: float
     checkpoint_s: float
     """Wall time that this process spent writing checkpoints."""
+    stopped_at: int | None = None
+    """Step at which the processor time was used up; None: all steps were taken."""
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of `result.json` that a run knows."""
@@ -68,6 +70,7 @@ class TrainResult:
             "cpu_train_s": round(self.cpu_train_s, 3),
             "checkpoint_s": round(self.checkpoint_s, 3),
             "env_steps": self.env_steps,
+            "stopped_at": self.stopped_at,
             "updates": self.updates,
             "sample_updates": self.sample_updates,
             **self.final.to_dict(),

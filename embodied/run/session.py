@@ -99,6 +99,12 @@ class Session:
                 if part is not None:
                     part.close()
 
+    @property
+    def over(self) -> bool:
+        """All steps are taken, or the processor time is used up."""
+        limit = self.config.max_cpu_s
+        return self.step >= self.config.total_steps or (limit is not None and self.clock.cpu_train_s >= limit)
+
     def say(self, line: str) -> None:
         """One line for the person who waits."""
         self._bar.say(line)
@@ -205,6 +211,7 @@ class Session:
             cpu_s=self.clock.cpu_s,
             cpu_train_s=cpu_train_s,
             checkpoint_s=self._saving_s,
+            stopped_at=self.step if self.step < config.total_steps else None,
         )
 
     def _begin(self, demonstrations: Iterable[Episode]) -> None:

@@ -84,7 +84,7 @@ def train(
 def _loop(run: Session, interrupt: InterruptGuard, resume_command: str) -> TrainResult:
     try:
         run.evaluate_if_due(interrupt)
-        while run.step < run.config.total_steps:
+        while not run.over:
             interrupt.check()
             run.collect()
             run.learn()
