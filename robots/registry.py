@@ -27,9 +27,9 @@ def _point_maze(task: str) -> Env:
 
 
 def _tabletop() -> Env:
-    from robots.tabletop import TabletopEnv
+    from robots.tabletop_task import TabletopTaskEnv
 
-    return TabletopEnv()
+    return TabletopTaskEnv()
 
 
 def _foreign(env_id: str) -> Env:

@@ -12,9 +12,10 @@ import pytest
 from embodied.errors import LayoutError, UserError
 from embodied.run.driver import Driver, EpisodeRecorder
 from embodied.types import Episode
-from robots.base import load_gymnasium
+from robots.base import CheckedEnv, checked, load_gymnasium
 from robots.goal_layout import goal_layout, goal_layout_of
 from robots.registry import make_env
+from robots.tabletop import TabletopEnv
 
 STEPS = 25
 OPTIONS = {"PointMaze": {"continuing_task": True, "reset_target": False}}
@@ -32,7 +33,12 @@ TASKS = [
 
 def episode_of(task: str, seed: int) -> Episode:
     """Ours: the first steps of an episode with random actions."""
-    env, made, rng = make_env(task), [], np.random.default_rng(seed)
+    return episode_in(make_env(task), seed)
+
+
+def episode_in(env: CheckedEnv, seed: int) -> Episode:
+    """The same in an environment that is there already, and is closed afterwards."""
+    made, rng = [], np.random.default_rng(seed)
     driver = Driver(env, EpisodeRecorder(env.spec, made.append))
     driver.run_episode(lambda o, g: rng.uniform(-1, 1, env.spec.action_width).astype(np.float32), seed)
     env.close()
@@ -67,10 +73,9 @@ def test_there_and_back(task: str, env_id: str) -> None:
 
 
 def test_a_scene_of_its_own_comes_back() -> None:
-    episode = episode_of("tabletop", 0)
-    env = make_env("tabletop")
+    env = checked(TabletopEnv())
     goals = goal_layout_of(env)
-    env.close()
+    episode = episode_in(env, 0)
     objects = len(goals.spec.layout.entities) - 1
     numbers = goals.to_goal_dict(episode)
     assert objects > 1
