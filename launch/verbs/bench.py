@@ -14,6 +14,8 @@ from ..bench.table import Table
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 
+PRESETS = ("fast", "frugal", "debug")
+
 
 @dataclass(frozen=True)
 class KEYS:
@@ -22,6 +24,18 @@ class KEYS:
     suite: str = key("which table: learning, learner, stepping")
     seed: int = key("root of every random number; the first of several seeds", 0, minimum=0)
     resume: str = key("auto: go on behind the rows that are in out", "no", choices=("no", "auto"))
+    task: str = key("learning: a task that Gymnasium has too", "fetch_push")
+    systems: tuple[str, ...] = key(
+        "learning: who is measured, of launch/conf/bench/systems.yaml",
+        ("ours", "sb3_sac_her_small", "sb3_sac_her", "sb3_tqc_her"),
+    )  # fmt: skip
+    seeds: int = key("learning: how many, from seed on", 1, minimum=1)
+    preset: str = key("learning: of ours; its evaluations hold for everybody", "fast", choices=PRESETS)
+    total_steps: int | None = key("learning: environment steps of a run; default: the task's", None, minimum=1)
+    max_cpu_s: float = key(
+        "learning: processor seconds of training, evaluations not counted, after which a run is stopped",
+        3600.0, unit="s",
+    )  # fmt: skip
     out: str = key("folder of the table; default runs/bench/<time>-<suite>", "", literal=True)
 
 

@@ -1,0 +1,158 @@
+"""`bench suite=learning`: ours and its peers on one task, measured alike: steps and processor seconds to success.
+
+A run is one system and one seed in a process of its own; its row is written when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embodied.errors import UserError
+from embodied.run.config import TrainConfig
+
+from .. import build
+from ..outcome import git_commit
+from . import summary
+from .adapter import IdleController
+from .child import run_child
+from .estimates import make_estimator
+from .machine import machine
+from .systems import INSTALL, System, find_systems
+from .table import Row, Table
+
+if TYPE_CHECKING:
+    from ..verbs.bench import KEYS
+
+NULL = "null"
+"""The system that does nothing."""
+
+
+def run(config: KEYS, table: Table) -> list[str]:
+    """Makes the runs that are missing and sums up.
+
+    Raises:
+        UserError: An unknown system or task, or a task that the peers asked for cannot have.
+    """
+    systems = find_systems(config.systems)
+    loop = schedule(config)
+    there = [system.on(config.task) for system in systems if not system.missing]
+    if not all(system.ours for system in there) and build.goal_layout(config.task).env_spec is None:
+        raise UserError(f"{config.task} is none of Gymnasium's tasks: peers cannot train on it; use systems=ours")
+    left_out = [
+        f"{system.name} is left out, {' and '.join(system.missing)} missing: {INSTALL}"
+        for system in systems
+        if system.missing
+    ]
+    curves = Table(table.folder / "curves.jsonl", resume=True)
+    _idle_row(config.task, loop, table)
+    for seed in range(config.seed, config.seed + config.seeds):
+        for system in there:
+            if not finished(table.rows, system.name, config.task, replace(loop, seed=seed)):
+                _measure(system, config, replace(loop, seed=seed), table, curves)
+    return left_out + summary.report(config.task, table, curves, make_estimator())
+
+
+def schedule(config: KEYS) -> TrainConfig:
+    """Lengths and evaluations that everybody has: those of the task and preset, and the limits asked for."""
+    from ..cli import VERBS
+    from ..compose import hydra_config
+    from ..verbs import train
+
+    words = [f"task={config.task}", f"preset={config.preset}"]
+    if config.total_steps is not None:
+        words.append(f"total_steps={config.total_steps}")
+    loop = train.loop_config(hydra_config(train.KEYS, words, VERBS["train"].deltas))
+    return replace(loop, max_cpu_s=config.max_cpu_s)
+
+
+def finished(rows: list[Row], system: str, task: str, loop: TrainConfig) -> bool:
+    """Whether a row says all that a run of this length could: it took all steps, or as much time."""
+    for row in rows:
+        if (row["system"], row["task"], row["seed"]) != (system, task, loop.seed):
+            continue
+        cut = row["stopped_at"] is not None and loop.max_cpu_s is not None and row["max_cpu_s"] >= loop.max_cpu_s
+        if row["env_steps"] >= loop.total_steps or cut:
+            return True
+    return False
+
+
+def _idle_row(task: str, loop: TrainConfig, table: Table) -> None:
+    """The floor: how many episodes of the final evaluation succeed when nobody acts."""
+    from embodied.learning.controller import manifest_of
+    from embodied.run.evaluate import evaluate
+    from robots.registry import make_env
+
+    if table.done(system=NULL, task=task, episodes=loop.final_episodes):
+        return
+    with closing(make_env(task)) as env:
+        idle = IdleController(env.spec, manifest_of(env.spec))
+        found = evaluate(env, idle, loop.final_episodes, loop.final_seed)
+    table.append({"system": NULL, "task": task, "seed": None, **_success(found.to_dict())})
+
+
+def _measure(system: System, config: KEYS, loop: TrainConfig, table: Table, curves: Table) -> None:
+    """One run; where it fails, a line about it instead of a row."""
+    name = f"{system.name}-{config.task}-{loop.seed}"
+    print(f"bench: {name} begins", file=sys.stderr, flush=True)
+    log, path = table.folder / "runs" / f"{name}.log", table.folder / "runs" / name / "result.json"
+    words = _our_words(system, config, loop, path.parent) if system.ours else _peer_words(system, config, loop, path)
+    ended = run_child(words, log)
+    if ended.code != 0 or not path.is_file():
+        table.failures.append(f"{name} failed ({ended.last_words or f'exit code {ended.code}'}); more in {log}")
+        return
+    result = json.loads(path.read_text("utf-8"))
+    known = {"system": system.name, "task": config.task, "seed": loop.seed}
+    for point in result["evaluations"]:
+        curves.append({**known, **point})
+    table.append({**known, **row_of(result), **_limits(loop), "settings": _told(system, config), **machine()})
+    print(f"bench: {name}: success {result['success_rate']:.2f}", file=sys.stderr, flush=True)
+
+
+def _our_words(system: System, config: KEYS, loop: TrainConfig, run_dir: Path) -> list[str]:
+    """`embodied train`, taken up again where its folder holds a run."""
+    pairs = {
+        "task": config.task, "preset": config.preset, **dict(word.split("=", 1) for word in system.words),
+        "seed": loop.seed, "total_steps": loop.total_steps, "loop.max_cpu_s": loop.max_cpu_s, "run_dir": run_dir,
+        "resume": "auto",
+    }  # fmt: skip
+    return ["embodied_launch", "train", *(f"{name}={value}" for name, value in pairs.items())]
+
+
+def _peer_words(system: System, config: KEYS, loop: TrainConfig, result: Path) -> list[str]:
+    """A peer's training from its beginning; what an earlier try left is taken away."""
+    result.parent.mkdir(parents=True, exist_ok=True)
+    result.unlink(missing_ok=True)
+    order = result.with_name("order.json")
+    asked = {"system": system.name, "task": config.task, "loop": asdict(loop), "result": str(result)}
+    order.write_text(json.dumps(asked), "utf-8")
+    return ["embodied_launch.bench.sb3_run", str(order)]
+
+
+def row_of(result: Mapping[str, Any]) -> Row:
+    """A training's result, flat; null where a success rate was never reached."""
+    reached = {
+        f"{kind}_{threshold}": value for kind in ("steps_to", "cpu_s_to") for threshold, value in result[kind].items()
+    }
+    counts = ("env_steps", "updates", "sample_updates", "cpu_train_s", "cpu_s", "wall_s", "stopped_at")
+    return {**reached, **_success(result), **{name: result[name] for name in counts}}
+
+
+def _success(result: Mapping[str, Any]) -> Row:
+    low, high = result["success_ci95"]
+    rates = {name: result[name] for name in ("success_rate", "success_final", "success_any", "episodes")}
+    return {**rates, "success_low": low, "success_high": high}
+
+
+def _limits(loop: TrainConfig) -> Row:
+    return {"total_steps": loop.total_steps, "max_cpu_s": loop.max_cpu_s}
+
+
+def _told(system: System, config: KEYS) -> str:
+    words = f"preset={config.preset} {system.told()}".strip() if system.ours else system.told()
+    return f"{words} (commit {git_commit()})" if system.ours else words
