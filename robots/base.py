@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -79,7 +80,9 @@ def entity_rows(objects: NDArray[np.floating]) -> FloatArray:
     rows = np.zeros((*batch, count + 1, width + 1), dtype=np.float32)
     rows[..., 1:, :-1] = objects
     rows[..., 0, -1] = 1.0
-    if count:
+    if count == 1:
+        rows[..., 0, :-1] = objects[..., 0, :]
+    elif count:
         far = np.square(objects[..., _REL_POS]).sum(-1)
         nearest = far.argmin(-1)[..., None, None]
         rows[..., 0, :-1] = np.take_along_axis(objects, nearest, -2)[..., 0, :]
@@ -111,9 +114,12 @@ class SpaceError(UserError):
     """An array that is not what the task's layout says: wrong shape or dtype, or not finite."""
 
 
+_FLOAT32 = np.dtype(np.float32)
+
+
 def check_array(key: str, value: Any, shape: tuple[int, ...], task: str) -> None:
     """Raises `SpaceError` unless `value` is a finite float32 array of this shape."""
-    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype == np.float32:
+    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype == _FLOAT32:
         if np.isfinite(value).all():
             return
         problem = "is not finite"
@@ -125,14 +131,35 @@ def check_array(key: str, value: Any, shape: tuple[int, ...], task: str) -> None
     raise SpaceError(f"{task}: {key} {problem}; got dtype {array.dtype}, shape {array.shape}, range {span}")
 
 
-def check_observation(observation: Observation, spec: EnvSpec) -> None:
+class ObservationCheck:
     """Raises `SpaceError` where an observation does not fit the layout in `spec`."""
-    if observation.layout != spec.layout:
-        raise SpaceError(f"{spec.task}: the observation's layout differs from the one in the task's spec")
-    layout, count = spec.layout, len(spec.layout.entities)
-    check_array("observation.state", observation.state, (layout.state_width,), spec.task)
-    check_array("observation.entities", observation.entities, (count, layout.entity_width), spec.task)
-    check_array("observation.achieved", observation.achieved, (count, layout.goal_width), spec.task)
+
+    def __init__(self, spec: EnvSpec) -> None:
+        layout, count = spec.layout, len(spec.layout.entities)
+        self._task, self._layout = spec.task, layout
+        self._shapes = (layout.state_width,), (count, layout.entity_width), (count, layout.goal_width)
+        self._featured = layout.entity_width > 0
+
+    def __call__(self, observation: Observation) -> None:
+        """One observation."""
+        if observation.layout is not self._layout and observation.layout != self._layout:
+            raise SpaceError(f"{self._task}: the observation's layout differs from the one in the task's spec")
+        if not self._plainly_fits(observation.state, observation.entities, observation.achieved):
+            for name, shape in zip(("state", "entities", "achieved"), self._shapes, strict=True):
+                check_array(f"observation.{name}", getattr(observation, name), shape, self._task)
+
+    def _plainly_fits(self, state: Any, entities: Any, achieved: Any) -> bool:
+        """All three at once, as nearly every observation does; a sum of float32 is finite only if every number is."""
+        if not (type(state) is type(entities) is type(achieved) is np.ndarray):
+            return False
+        if not (state.dtype is entities.dtype is achieved.dtype is _FLOAT32):
+            return False
+        if (state.shape, entities.shape, achieved.shape) != self._shapes:
+            return False
+        total = sum(state.tolist()) + sum(achieved.ravel().tolist())
+        if self._featured:
+            total += sum(entities.ravel().tolist())
+        return math.isfinite(total)
 
 
 def check_goal(goal: Goal, spec: EnvSpec) -> None:
@@ -146,13 +173,32 @@ def no_goal(entity: str, width: int) -> Goal:
     return Goal(entity, np.zeros(width, dtype=np.float32), np.zeros(width, dtype=bool))
 
 
-def clip_action(action: Any, spec: EnvSpec) -> FloatArray:
-    """The action within the task's limits, float32 (A,); `SpaceError` for a wrong shape or a number that is none."""
-    array = np.asarray(action)
-    if array.dtype != np.float32 and np.issubdtype(array.dtype, np.number):
-        array = array.astype(np.float32)
-    check_array("action", array, (spec.action_width,), spec.task)
-    return np.clip(array, np.float32(spec.action_low), np.float32(spec.action_high))
+class ActionLimits:
+    """Clips actions to a task's limits."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self._task, self._shape = spec.task, (spec.action_width,)
+        self._low, self._high = np.float32(spec.action_low), np.float32(spec.action_high)
+        self._lowest, self._highest = self._low.tolist(), self._high.tolist()
+
+    def __call__(self, action: Any) -> FloatArray:
+        """The action within the limits, a float32 array (A,) of its own.
+
+        Raises:
+            SpaceError: A wrong shape, or a number that is none.
+        """
+        if type(action) is np.ndarray and action.dtype is _FLOAT32 and action.shape == self._shape:
+            # Nearly every action is within the limits: comparing a few floats costs less than one call of numpy's.
+            for value, low, high in zip(action.tolist(), self._lowest, self._highest, strict=False):
+                if not low <= value <= high:
+                    break
+            else:
+                return action.copy()
+        array = np.asarray(action)
+        if array.dtype != _FLOAT32 and np.issubdtype(array.dtype, np.number):
+            array = array.astype(np.float32)
+        check_array("action", array, self._shape, self._task)
+        return np.clip(array, self._low, self._high)
 
 
 class CheckedEnv:
@@ -166,6 +212,9 @@ class CheckedEnv:
         self.spec = env.spec
         self.reward = env.reward
         self._started = False
+        self._limits, self._check = ActionLimits(env.spec), ObservationCheck(env.spec)
+        # Looked up in the class: an object that passes attributes on to an environment is to be stepped itself.
+        self._advance = env.advance if hasattr(type(env), "advance") else env.step
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -182,18 +231,21 @@ class CheckedEnv:
         if seed < 0:
             raise UserError(f"{self.spec.task}: a seed must be 0 or more, got {seed}")
         observation = self._env.reset(seed)
-        check_observation(observation, self.spec)
+        self._check(observation)
         check_goal(self._env.goal, self.spec)
         self._started = True
         return observation
 
     def step(self, action: FloatArray) -> Step:
         """One control period; the action is clipped to the limits first."""
-        self._require_start()
-        step = self._env.step(clip_action(action, self.spec))
-        check_observation(step.observation, self.spec)
-        check_array("executed action", step.action, (self.spec.action_width,), self.spec.task)
-        if not np.isfinite(step.reward):
+        if not self._started:
+            self._require_start()
+        executed = self._limits(action)
+        step = self._advance(executed)
+        self._check(step.observation)
+        if step.action is not executed:
+            check_array("executed action", step.action, (self.spec.action_width,), self.spec.task)
+        if not math.isfinite(step.reward):
             raise SpaceError(f"{self.spec.task}: the reward is not finite: {step.reward}")
         return step
 

@@ -11,31 +11,28 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
 from embodied.errors import UserError, unknown_name
 from embodied.spec import EnvSpec, Layout
-from embodied.types import GRIPPER, BaseFrame, FloatArray, Frame, Goal, Observation, SceneState, Step
+from embodied.types import GRIPPER, BaseFrame, FloatArray, Goal, Observation
 from robots.base import (
     ENTITY_TERMS,
     FETCH,
     FETCH_ACTIONS,
     FETCH_STATE_TERMS,
     POSITION_GOAL,
-    Snapshot,
-    clip_action,
-    entity_rows,
     load_gymnasium,
-    no_goal,
 )
-from robots.rendering import SceneRenderer
+from robots.fetch_arm import euler_angles
+from robots.goal_scene import GoalScene
 from robots.rewards import NegativeSparseReward
 
 OBJECT = "object0"
 
-_STATE_WITH_OBJECT = np.r_[0:3, 9:11, 20:23, 23:25]
-_OBJECT_COLUMNS = np.r_[3:9, 11:20]
-"""Where Gymnasium's 25 numbers hold the robot's terms and the object's; without an object there are only the former."""
+_POSITION_SCALE = np.float32(0.05)
+"""`pos_ctrl *= 0.05` in `BaseFetchEnv._set_action`, on a float32 array."""
+_GRIP_QUATERNION = np.array([1.0, 0.0, 1.0, 0.0])
+"""The fixed rotation of the end effector there."""
 
 
 @dataclass(frozen=True)
@@ -55,118 +52,145 @@ TASKS = {
 }
 
 
-class FetchEnv:
+class FetchEnv(GoalScene):
     """A Fetch task as a `SceneEnv`.
 
     State (10,): grip position, finger positions, grip velocity, finger velocities. Entities: `gripper` and, where the
     task has one, `object0`, each with 16 features (`robots.base.entity_rows`). Goals are positions in metres. Actions
     are within ±1: a move of the grip in units of 0.05 m and the fingers.
+
+    Gymnasium's own environment builds the model and begins the episodes; steps are taken on its model and data, with
+    the arithmetic of `MujocoFetchEnv` in the same order and precision.
     """
 
     def __init__(self, task: str) -> None:
         if task not in TASKS:
             raise unknown_name("task", task, TASKS)
         self._task = TASKS[task]
-        self._env = _make(self._task.env_id)
-        self.model: mujoco.MjModel = self._env.model
-        self.data: mujoco.MjData = self._env.data
-        self.frame = BaseFrame()
-        self.spec = self._make_spec(task)
-        self.reward = NegativeSparseReward(self.spec.tolerance)
-        self._goal_row = 0
-        self._goal = no_goal(self.spec.goal_entity, self.spec.layout.goal_width)
-        self._steps = 0
-        self._snapshot = Snapshot(self.model)
-        self._renderer = SceneRenderer(self.model)
-        self._target_site = self.model.site("target0").id
-        self._reader: Any = None
-
-    @property
-    def goal(self) -> Goal:
-        """The goal of the current episode; before the first it says nothing (its mask is false)."""
-        return self._goal
-
-    def reset(self, seed: int) -> Observation:
-        """Gymnasium's episode for this seed."""
-        raw, _ = self._env.reset(seed=seed)
-        self._steps = 0
-        self.set_goal(Goal(self.spec.goal_entity, raw["desired_goal"], np.ones(3, dtype=bool)))
-        return self._observation(raw)
-
-    def step(self, action: FloatArray) -> Step:
-        """One control period of 0.04 s; an episode goes on after its time limit for as long as it is stepped."""
-        goal = self.goal
-        executed = clip_action(action, self.spec)
-        raw, _, _, _, _ = self._env.step(executed)
-        self._steps += 1
-        observation = self._observation(raw)
-        outcome = self.reward(observation.achieved[[self._goal_row]], goal.value[None], goal.mask[None])
-        return Step(
-            observation=observation,
-            action=executed,
-            reward=float(outcome.reward[0]),
-            terminated=False,
-            truncated=self._steps >= self.spec.horizon,
-            success=bool(outcome.success[0]),
-        )
-
-    def set_goal(self, goal: Goal) -> None:
-        """Pursue this goal, of any entity, from now on."""
-        self._goal_row = self.spec.layout.entity_index(goal.entity)
-        self._goal = goal
-
-    def scene_state(self) -> SceneState:
-        """The scene at the simulation's present qpos and qvel."""
-        if self._reader is None:
-            from robots.scene_state import SceneReader
-
-            self._reader = SceneReader(self.model, self.frame, FETCH)
-        return self._reader.read(self._snapshot.of(self.data))
-
-    def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame:
-        """A picture, with the goal as a red ball where it is a position; the simulation is not touched."""
-        data = self._snapshot.of(self.data)
-        if self._goal.mask.all():
-            data.site_xpos[self._target_site] = self.frame.to_world(self._goal.value.astype(np.float64))
-        return self._renderer.render(data, camera, width, height, depth)
+        self._env = env = _make(self._task.env_id)
+        spec = _make_spec(task, self._task, env)
+        marker = ("target0", [0, 1, 2])
+        super().__init__(env.model, env.data, BaseFrame(), FETCH, spec, NegativeSparseReward(spec.tolerance), marker)
+        self._arm = _Arm(env)
+        self._block = _Block(env) if self._task.has_object else None
+        self._features = np.zeros((1, 0), dtype=np.float32)
 
     def close(self) -> None:
         """Frees the renderer and the simulation."""
-        self._renderer.close()
+        super().close()
         self._env.close()
 
-    def _observation(self, raw: dict[str, NDArray[np.float64]]) -> Observation:
-        numbers = raw["observation"].astype(np.float32)
-        if not self._task.has_object:
-            achieved = raw["achieved_goal"].astype(np.float32)[None]
-            return Observation(numbers, np.zeros((1, 0), dtype=np.float32), achieved, self.spec.layout)
-        entities = entity_rows(numbers[None, _OBJECT_COLUMNS])
-        achieved = np.stack([numbers[:3], raw["achieved_goal"].astype(np.float32)])
-        return Observation(numbers[_STATE_WITH_OBJECT], entities, achieved, self.spec.layout)
+    def _begin(self, seed: int) -> tuple[Observation, Goal]:
+        """Gymnasium's episode for this seed."""
+        raw, _ = self._env.reset(seed=seed)
+        return self._observe(), Goal(self.spec.goal_entity, raw["desired_goal"], np.ones(3, dtype=bool))
 
-    def _make_spec(self, task: str) -> EnvSpec:
-        has_object = self._task.has_object
-        layout = Layout(
-            robot=FETCH_STATE_TERMS,
-            entity=ENTITY_TERMS if has_object else (),
-            goal=POSITION_GOAL,
-            entities=(GRIPPER, OBJECT) if has_object else (GRIPPER,),
-        )
-        return EnvSpec(
-            task=task,
-            robot=FETCH.name,
-            layout=layout,
-            actions=FETCH_ACTIONS,
-            action_low=(-1.0,) * 4,
-            action_high=(1.0,) * 4,
-            horizon=int(load_gymnasium().spec(self._task.env_id).max_episode_steps),
-            control_hz=1.0 / round(float(self._env.dt), 9),
-            tolerance=float(self._env.distance_threshold),
-            success_rule="last",
-            reward_range=(-1.0, 0.0),
-            goal_entity=OBJECT if has_object else GRIPPER,
-            skills=self._task.skills,
-        )
+    def _simulate(self, action: FloatArray) -> None:
+        self._arm.step(action)
+
+    def _observe(self) -> Observation:
+        state, grip, velocity = self._arm.observe()
+        if self._block is None:
+            numbers = np.array((*state, *grip), dtype=np.float32)
+            return Observation(numbers[:10], self._features, numbers[10:].reshape(1, 3), self._layout)
+        block = self._block.observe(grip, velocity)
+        # The gripper's row shows the only object there is, as `robots.base.entity_rows` has it.
+        numbers = np.array((*state, *block, 1.0, *block, 0.0, *grip, *block[:3]), dtype=np.float32)
+        return Observation(numbers[:10], numbers[10:42].reshape(2, 16), numbers[42:].reshape(2, 3), self._layout)
+
+
+class _Arm:
+    """The arm in Gymnasium's Fetch model: `MujocoFetchEnv._set_action`, `_step_callback` and its part of `_get_obs`.
+
+    Views into the simulation's arrays are taken once; MuJoCo never moves them.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.model, self.data = env.model, env.data
+        self.substeps, self.period_s = env.n_substeps, env.dt
+        self._blocked = bool(env.block_gripper)
+        model, data = self.model, self.data
+        hand, mocap = model.body("robot0:gripper_link").id, int(model.body_mocapid[model.body("robot0:mocap").id])
+        self._hand = data.xpos[hand], data.xquat[hand]
+        self._lead = data.mocap_pos[mocap], data.mocap_quat[mocap]
+        self._site = model.site("robot0:grip").id
+        self._grip = data.site_xpos[self._site]
+        joints = [j for j in range(model.njnt) if model.joint(j).name.startswith("robot0:")][-2:]
+        self._qpos, self._qvel, self._ctrl = data.qpos, data.qvel, data.ctrl
+        self._fingers, self._finger_speeds = model.jnt_qposadr[joints], model.jnt_dofadr[joints]
+        self._driven = model.jnt_qposadr[model.actuator_trnid[:, 0]]
+        self._jacobian = np.zeros((3, model.nv))
+
+    def step(self, action: FloatArray) -> None:
+        """One control period, after which the positions that are observed are those that Gymnasium observes."""
+        model, data = self.model, self.data
+        np.add(self._hand[0], action[:3] * _POSITION_SCALE, out=self._lead[0])
+        np.add(self._hand[1], _GRIP_QUATERNION, out=self._lead[1])
+        if len(self._driven):
+            self._ctrl[:] = self._qpos[self._driven] + (0.0 if self._blocked else float(action[3]))
+        mujoco.mj_step(model, data, self.substeps)
+        if self._blocked:
+            self._qpos[self._fingers] = 0.0
+            # Gymnasium calls mj_forward here; nothing beyond positions and motion axes is read before the next step.
+            mujoco.mj_kinematics(model, data)
+            mujoco.mj_comPos(model, data)
+
+    def observe(self) -> tuple[list[float], list[float], list[float]]:
+        """FETCH_STATE_TERMS, (10,), and of these the grip's position and velocity, (3,) each."""
+        period = self.period_s
+        mujoco.mj_jacSite(self.model, self.data, self._jacobian, None, self._site)
+        velocity = [v * period for v in self._jacobian.dot(self._qvel).tolist()]
+        grip, speeds = self._grip.tolist(), [v * period for v in self._qvel[self._finger_speeds].tolist()]
+        return [*grip, *self._qpos[self._fingers].tolist(), *velocity, *speeds], grip, velocity
+
+
+class _Block:
+    """The object in Gymnasium's Fetch model: its part of `MujocoFetchEnv._get_obs`."""
+
+    def __init__(self, env: Any) -> None:
+        self.model, self.data, self.period_s = env.model, env.data, env.dt
+        self._site = self.model.site(OBJECT).id
+        self._position, self._matrix = self.data.site_xpos[self._site], self.data.site_xmat[self._site]
+        self._qvel = self.data.qvel
+        self._linear, self._angular = np.zeros((3, self.model.nv)), np.zeros((3, self.model.nv))
+
+    def observe(self, grip: list[float], grip_velocity: list[float]) -> list[float]:
+        """OBJECT_TERMS, (15,)."""
+        period = self.period_s
+        mujoco.mj_jacSite(self.model, self.data, self._linear, self._angular, self._site)
+        linear, angular = self._linear.dot(self._qvel).tolist(), self._angular.dot(self._qvel).tolist()
+        position = self._position.tolist()
+        return [
+            *position,
+            *(a - b for a, b in zip(position, grip, strict=True)),
+            *euler_angles(self._matrix.tolist()),
+            *(a * period - b for a, b in zip(linear, grip_velocity, strict=True)),
+            *(v * period for v in angular),
+        ]
+
+
+def _make_spec(name: str, task: FetchTask, env: Any) -> EnvSpec:
+    layout = Layout(
+        robot=FETCH_STATE_TERMS,
+        entity=ENTITY_TERMS if task.has_object else (),
+        goal=POSITION_GOAL,
+        entities=(GRIPPER, OBJECT) if task.has_object else (GRIPPER,),
+    )
+    return EnvSpec(
+        task=name,
+        robot=FETCH.name,
+        layout=layout,
+        actions=FETCH_ACTIONS,
+        action_low=(-1.0,) * 4,
+        action_high=(1.0,) * 4,
+        horizon=int(load_gymnasium().spec(task.env_id).max_episode_steps),
+        control_hz=1.0 / round(float(env.dt), 9),
+        tolerance=float(env.distance_threshold),
+        success_rule="last",
+        reward_range=(-1.0, 0.0),
+        goal_entity=OBJECT if task.has_object else GRIPPER,
+        skills=task.skills,
+    )
 
 
 def _make(env_id: str) -> Any:

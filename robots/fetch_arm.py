@@ -6,6 +6,9 @@ and given in frame B instead of the world, so that they are the same wherever th
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +19,7 @@ from robots.assembly import ArmScene, build_arm_scene
 from robots.base import FETCH, RobotModel
 from robots.placement import substeps
 
-__all__ = ["CONTROL_PERIOD_S", "ArmScene", "FetchArm", "build_arm_scene", "check_stable", "mat2euler"]
+__all__ = ["CONTROL_PERIOD_S", "ArmScene", "FetchArm", "build_arm_scene", "check_stable", "euler_angles"]
 
 Array = NDArray[np.float64]
 
@@ -25,9 +28,10 @@ CONTROL_PERIOD_S = 0.04
 POSITION_SCALE_M = 0.05
 """`pos_ctrl *= 0.05` in MujocoFetchEnv._set_action."""
 GRIP_QUATERNION = np.array([1.0, 0.0, 1.0, 0.0])
-"""Fixed rotation of the end effector, as there; it is added to the gripper's quaternion and then normalised."""
+"""Fixed rotation of the end effector, in B, as there; it is added to the gripper's quaternion and then normalised."""
 HOME_OFFSET_M = np.array([-0.498, 0.005, -0.431 + 0.2])
 """From the grip site at joint zero to the mocap target, MujocoFetchEnv._env_setup with FetchReach's extra height."""
+_POLE = 4.0 * float(np.finfo(np.float64).eps)
 HOME_PERIODS = 10
 HOME_TOLERANCE_M = 0.05
 
@@ -49,7 +53,7 @@ class FetchArm:
         self.model, self.frame, self.robot = model, frame, robot
         self.substeps = substeps(model, CONTROL_PERIOD_S)
         self.period_s = self.substeps * model.opt.timestep
-        self._rotation = frame.rotation
+        self._rotation, self._origin = frame.rotation, np.array(frame.origin_m)
         self._grip = model.site(str(robot.grip_site)).id
         self._hand = model.body(f"{prefix}gripper_link").id
         self._base = model.body(robot.base_body).id
@@ -57,9 +61,13 @@ class FetchArm:
         joints = [j for j in range(model.njnt) if model.joint(j).name.startswith(prefix)]
         self._qpos, self._qvel = model.jnt_qposadr[joints], model.jnt_dofadr[joints]
         self._finger_qpos, self._finger_qvel = self._qpos[-2:], self._qvel[-2:]
-        self._actuators = [a for a in range(model.nu) if model.actuator(a).name.startswith(prefix)]
+        actuators = [a for a in range(model.nu) if model.actuator(a).name.startswith(prefix)]
+        self._actuators = np.array(actuators, dtype=np.intp)
+        self._grip_quaternion = np.zeros(4)
+        mujoco.mju_mulQuat(self._grip_quaternion, frame.quaternion, GRIP_QUATERNION)
         self._home: tuple[Array, Array, Array] | None = None
-        self._jacp, self._jacr = np.zeros((3, model.nv)), np.zeros((3, model.nv))
+        self._driven = model.jnt_qposadr[model.actuator_trnid[self._actuators, 0]]
+        self._jacobians = np.zeros((0, 2, 3, model.nv))
 
     def home(self, data: mujoco.MjData) -> None:
         """Brings a freshly reset simulation to the arm's home pose, and lets the objects settle.
@@ -75,7 +83,7 @@ class FetchArm:
             self._home = self._travel_home()
         qpos, qvel, target = self._home
         data.qpos[self._qpos], data.qvel[self._qvel] = qpos, qvel
-        self._lead(data, target, self._to_world_quat(GRIP_QUATERNION))
+        self._lead(data, target, self._grip_quaternion)
         mujoco.mj_forward(self.model, data)
         mujoco.mj_step(self.model, data, nstep=HOME_PERIODS * self.substeps)
         mujoco.mj_forward(self.model, data)
@@ -86,45 +94,56 @@ class FetchArm:
         Args:
             action: (4,) within [-1, 1]: move of the grip in B in units of 0.05 m, and the fingers (+1 opens).
         """
-        action = np.asarray(action, dtype=np.float64)
-        for actuator in self._actuators:
-            address = self.model.jnt_qposadr[self.model.actuator_trnid[actuator, 0]]
-            data.ctrl[actuator] = data.qpos[address] + action[3]
-        move = self._rotation @ (action[:3] * POSITION_SCALE_M)
-        present = self._to_base_quat(data.xquat[self._hand])
-        self._lead(data, data.xpos[self._hand] + move, self._to_world_quat(present + GRIP_QUATERNION))
+        if len(self._actuators):
+            data.ctrl[self._actuators] = data.qpos[self._driven] + float(action[3])
+        move = self._rotation.dot(action[:3] * POSITION_SCALE_M)
+        self._lead(data, data.xpos[self._hand] + move, data.xquat[self._hand] + self._grip_quaternion)
 
     def step(self, data: mujoco.MjData, action: NDArray[np.floating]) -> None:
         """One control period, after which positions and contacts in `data` belong to its qpos and qvel."""
         self.apply(data, action)
-        mujoco.mj_step(self.model, data, nstep=self.substeps)
-        mujoco.mj_forward(self.model, data)
+        mujoco.mj_step(self.model, data, self.substeps)
+        mujoco.mj_fwdPosition(self.model, data)
 
     def observe(self, data: mujoco.MjData) -> Array:
         """Robot part of FetchPush's observation in B, (10,): FETCH_STATE_TERMS, velocities per control period."""
-        velocity, _ = self._grip_velocity(data)
-        fingers = data.qpos[self._finger_qpos], data.qvel[self._finger_qvel] * self.period_s
-        return np.concatenate([self.grip(data), fingers[0], velocity, fingers[1]])
+        return self.observe_all(data, np.zeros(0, dtype=np.intp))[0]
 
     def observe_object(self, data: mujoco.MjData, body: int) -> Array:
         """Object part of FetchPush's observation in B, (15,): OBJECT_TERMS, for the body with this id."""
-        grip_velocity, _ = self._grip_velocity(data)
-        mujoco.mj_jacBody(self.model, data, self._jacp, self._jacr, body)
-        position = self.frame.to_base(data.xpos[body])
-        linear = self._rotation.T @ (self._jacp @ data.qvel) * self.period_s
-        angular = self._rotation.T @ (self._jacr @ data.qvel) * self.period_s
-        rotation = self._rotation.T @ data.xmat[body].reshape(3, 3)
-        relative = position - self.grip(data)
-        return np.concatenate([position, relative, mat2euler(rotation), linear - grip_velocity, angular])
+        return self.observe_all(data, np.array([body]))[1][0]
+
+    def observe_all(self, data: mujoco.MjData, bodies: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Robot part, (10,), and the object parts of the bodies with these ids, (N, 15)."""
+        velocities = self._velocities(data, bodies)
+        grip, grip_velocity = self.grip(data), velocities[0, 0]
+        fingers = data.qpos[self._finger_qpos], data.qvel[self._finger_qvel] * self.period_s
+        state = np.concatenate((grip, fingers[0], grip_velocity, fingers[1]))
+        rows = np.empty((len(bodies), 15))
+        rows[:, :3] = (data.xpos[bodies] - self._origin).dot(self._rotation)
+        rows[:, 3:6] = rows[:, :3] - grip
+        matrices = self._rotation.T @ data.xmat[bodies].reshape(-1, 3, 3)
+        for row, matrix in zip(rows, matrices.reshape(-1, 9).tolist(), strict=True):
+            row[6:9] = euler_angles(matrix)
+        rows[:, 9:12] = velocities[1:, 0] - grip_velocity
+        rows[:, 12:] = velocities[1:, 1]
+        return state, rows
 
     def grip(self, data: mujoco.MjData) -> Array:
         """The grip site in B, (3,), metres."""
-        return self.frame.to_base(data.site_xpos[self._grip])
+        return (data.site_xpos[self._grip] - self._origin).dot(self._rotation)
 
-    def _grip_velocity(self, data: mujoco.MjData) -> tuple[Array, Array]:
-        mujoco.mj_jacSite(self.model, data, self._jacp, self._jacr, self._grip)
-        linear, angular = self._jacp @ data.qvel, self._jacr @ data.qvel
-        return self._rotation.T @ linear * self.period_s, self._rotation.T @ angular * self.period_s
+    def _velocities(self, data: mujoco.MjData, bodies: NDArray[np.intp]) -> Array:
+        """(1 + N, 2, 3): linear and angular, of the grip and these bodies, in B, per control period."""
+        count = 1 + len(bodies)
+        if len(self._jacobians) < count:
+            self._jacobians = np.zeros((count, 2, 3, self.model.nv))
+        jacobians = self._jacobians[:count]
+        mujoco.mj_jacSite(self.model, data, jacobians[0, 0], jacobians[0, 1], self._grip)
+        for jacobian, body in zip(jacobians[1:], bodies.tolist(), strict=True):
+            mujoco.mj_jacBody(self.model, data, jacobian[0], jacobian[1], body)
+        world = jacobians.reshape(-1, self.model.nv).dot(data.qvel).reshape(-1, 3)
+        return (world.dot(self._rotation) * self.period_s).reshape(-1, 2, 3)
 
     def _travel_home(self) -> tuple[Array, Array, Array]:
         """Joint positions and velocities of the arm at home, and the mocap target there (world)."""
@@ -132,7 +151,7 @@ class FetchArm:
         mujoco.mj_forward(self.model, data)
         base = data.xpos[self._base].copy()
         target = data.site_xpos[self._grip] + self._rotation @ HOME_OFFSET_M
-        self._lead(data, target, self._to_world_quat(GRIP_QUATERNION))
+        self._lead(data, target, self._grip_quaternion)
         flags = self.model.opt.disableflags
         self.model.opt.disableflags = flags | int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
         try:
@@ -152,12 +171,6 @@ class FetchArm:
     def _lead(self, data: mujoco.MjData, position: Array, quaternion: Array) -> None:
         data.mocap_pos[self._mocap], data.mocap_quat[self._mocap] = position, quaternion
 
-    def _to_world_quat(self, quaternion: Array) -> Array:
-        return _multiplied(self.frame.quaternion, quaternion)
-
-    def _to_base_quat(self, quaternion: Array) -> Array:
-        return _multiplied(self.frame.quaternion * np.array([1.0, -1.0, -1.0, -1.0]), quaternion)
-
 
 def check_stable(data: mujoco.MjData) -> None:
     """Raises `SceneError` where MuJoCo had to give up a simulation (and, silently, started it again)."""
@@ -169,16 +182,14 @@ def check_stable(data: mujoco.MjData) -> None:
         )
 
 
-def _multiplied(left: Array, right: Array) -> Array:
-    result = np.zeros(4)
-    mujoco.mju_mulQuat(result, left, np.asarray(right, dtype=np.float64))
-    return result
+def euler_angles(matrix: Sequence[float]) -> tuple[float, float, float]:
+    """XYZ Euler angles (rad) of a rotation matrix, given as its 9 numbers row by row.
 
-
-def mat2euler(matrix: Array) -> Array:
-    """XYZ Euler angles (rad) of a rotation matrix (3, 3), as `gymnasium_robotics.utils.rotations.mat2euler`."""
-    m = matrix
-    cy = np.sqrt(m[2, 2] * m[2, 2] + m[1, 2] * m[1, 2])
-    if cy > 4.0 * np.finfo(np.float64).eps:
-        return np.array([-np.arctan2(m[1, 2], m[2, 2]), -np.arctan2(-m[0, 2], cy), -np.arctan2(m[0, 1], m[0, 0])])
-    return np.array([0.0, -np.arctan2(-m[0, 2], cy), -np.arctan2(-m[1, 0], m[1, 1])])
+    The formulas of `gymnasium_robotics.utils.rotations.mat2euler`, without arrays.
+    """
+    xx, xy, xz, yx, yy, yz, _, _, zz = matrix
+    cosine = math.sqrt(zz * zz + yz * yz)
+    middle = -math.atan2(-xz, cosine)
+    if cosine > _POLE:
+        return -math.atan2(yz, zz), middle, -math.atan2(xy, xx)
+    return 0.0, middle, -math.atan2(-yx, yy)

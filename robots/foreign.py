@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from embodied.errors import UserError
 from embodied.spec import EnvSpec, Layout, Term
 from embodied.types import BoolArray, FloatArray, Frame, Goal, Observation, Outcome, Step
-from robots.base import Snapshot, clip_action, load_gymnasium, no_goal
+from robots.base import ActionLimits, Snapshot, load_gymnasium, no_goal
 
 ENTITY = "goal"
 _KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -114,6 +114,7 @@ class ForeignEnv:
         except BaseException:
             self._env.close()
             raise
+        self._limits = ActionLimits(self.spec)
         self._goal = no_goal(ENTITY, self.spec.layout.goal_width)
         self._observed: Observation | None = None
         self._renderer: Any = None
@@ -142,7 +143,7 @@ class ForeignEnv:
 
     def step(self, action: FloatArray) -> Step:
         """One step of the environment, with its own reward, termination and time limit."""
-        executed = clip_action(action, self.spec)
+        executed = self._limits(action)
         pursued = self.goal
         raw, reward, terminated, truncated, _ = self._env.step(executed.astype(self._env.action_space.dtype))
         observation = self._observation(raw)

@@ -10,27 +10,19 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
 from embodied.errors import unknown_name
 from embodied.spec import EnvSpec, Layout
-from embodied.types import BaseFrame, FloatArray, Frame, Goal, Observation, SceneState, Step
-from robots.base import (
-    POINT,
-    POINT_ACTIONS,
-    POINT_STATE_TERMS,
-    POSITION_GOAL,
-    Snapshot,
-    clip_action,
-    load_gymnasium,
-    no_goal,
-)
-from robots.rendering import SceneRenderer
+from embodied.types import BaseFrame, FloatArray, Goal, Observation
+from robots.base import POINT, POINT_ACTIONS, POINT_STATE_TERMS, POSITION_GOAL, load_gymnasium
+from robots.goal_scene import GoalScene
 from robots.rewards import PositiveSparseReward
 
 ROBOT = "robot"
 TOLERANCE_M = 0.45
 """Gymnasium-Robotics writes this distance into its reward function; it has no name there."""
+MAX_SPEED = 5.0
+"""`PointEnv._clip_velocity`, m/s along x and along y."""
 PLANAR = (True, True, False)
 
 TASKS = {
@@ -40,87 +32,47 @@ TASKS = {
 }
 
 
-class PointMazeEnv:
+class PointMazeEnv(GoalScene):
     """A point mass in a maze as a `SceneEnv`.
 
     State (4,): position in m and velocity in m/s, x and y. One entity, `robot`, without features. Goals are positions
     with z masked out; z of the achieved position is 0. Actions are forces within ±1, in units of 100 N.
+
+    Gymnasium-Robotics' environment builds the model and begins the episodes; steps are taken on its model and data as
+    `PointEnv.step` takes them.
     """
 
     def __init__(self, task: str) -> None:
         if task not in TASKS:
             raise unknown_name("task", task, TASKS)
-        self._env = _make(TASKS[task])
-        self.model: mujoco.MjModel = self._env.model
-        self.data: mujoco.MjData = self._env.data
-        self.frame = BaseFrame()
-        self.spec = _make_spec(task, 1.0 / round(float(self._env.point_env.dt), 9))
-        self.reward = PositiveSparseReward(self.spec.tolerance)
-        self._goal = no_goal(ROBOT, self.spec.layout.goal_width)
-        self._steps = 0
-        self._snapshot = Snapshot(self.model)
-        self._renderer = SceneRenderer(self.model)
-        self._target_site = self.model.site("target").id
-        self._reader: Any = None
-
-    @property
-    def goal(self) -> Goal:
-        """The goal of the current episode; before the first it says nothing (its mask is false)."""
-        return self._goal
-
-    def reset(self, seed: int) -> Observation:
-        """Gymnasium's episode for this seed."""
-        raw, _ = self._env.reset(seed=seed)
-        self._steps = 0
-        self.set_goal(Goal(ROBOT, np.append(raw["desired_goal"], 0.0), np.array(PLANAR)))
-        return self._observation(raw)
-
-    def step(self, action: FloatArray) -> Step:
-        """One control period of 0.01 s; an episode goes on after its time limit for as long as it is stepped."""
-        goal = self.goal
-        executed = clip_action(action, self.spec)
-        raw, _, _, _, _ = self._env.step(executed)
-        self._steps += 1
-        observation = self._observation(raw)
-        outcome = self.reward(observation.achieved, goal.value[None], goal.mask[None])
-        return Step(
-            observation=observation,
-            action=executed,
-            reward=float(outcome.reward[0]),
-            terminated=False,
-            truncated=self._steps >= self.spec.horizon,
-            success=bool(outcome.success[0]),
-        )
-
-    def set_goal(self, goal: Goal) -> None:
-        """Pursue this goal from now on."""
-        self.spec.layout.entity_index(goal.entity)
-        self._goal = goal
-
-    def scene_state(self) -> SceneState:
-        """The scene at the simulation's present qpos and qvel."""
-        if self._reader is None:
-            from robots.scene_state import SceneReader
-
-            self._reader = SceneReader(self.model, self.frame, POINT)
-        return self._reader.read(self._snapshot.of(self.data))
-
-    def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame:
-        """A picture, from above unless a camera is named, with the goal as a red ball; nothing is changed by it."""
-        data = self._snapshot.of(self.data)
-        if self._goal.mask[:2].all():
-            data.site_xpos[self._target_site, :2] = self._goal.value[:2]
-        return self._renderer.render(data, camera, width, height, depth)
+        self._env = env = _make(TASKS[task])
+        spec = _make_spec(task, 1.0 / round(float(env.point_env.dt), 9))
+        reward, marker = PositiveSparseReward(spec.tolerance), ("target", [0, 1])
+        super().__init__(env.model, env.data, BaseFrame(), POINT, spec, reward, marker)
+        self._qpos, self._qvel, self._ctrl = env.data.qpos, env.data.qvel, env.data.ctrl
+        self._features = np.zeros((1, 0), dtype=np.float32)
 
     def close(self) -> None:
         """Frees the renderer and the simulation."""
-        self._renderer.close()
+        super().close()
         self._env.close()
 
-    def _observation(self, raw: dict[str, NDArray[np.float64]]) -> Observation:
-        achieved = np.append(raw["achieved_goal"], 0.0).astype(np.float32)[None]
-        entities = np.zeros((1, 0), dtype=np.float32)
-        return Observation(raw["observation"].astype(np.float32), entities, achieved, self.spec.layout)
+    def _begin(self, seed: int) -> tuple[Observation, Goal]:
+        """Gymnasium's episode for this seed."""
+        raw, _ = self._env.reset(seed=seed)
+        return self._observe(), Goal(ROBOT, np.append(raw["desired_goal"], 0.0), np.array(PLANAR))
+
+    def _simulate(self, action: FloatArray) -> None:
+        x, y = self._qvel.tolist()
+        if not (-MAX_SPEED <= x <= MAX_SPEED and -MAX_SPEED <= y <= MAX_SPEED):
+            np.clip(self._qvel, -MAX_SPEED, MAX_SPEED, out=self._qvel)
+        self._ctrl[:] = action
+        mujoco.mj_step(self.model, self.data)
+
+    def _observe(self) -> Observation:
+        x, y = self._qpos.tolist()
+        numbers = np.array((x, y, 0.0, x, y, *self._qvel.tolist()), dtype=np.float32)
+        return Observation(numbers[3:], self._features, numbers[None, :3], self._layout)
 
 
 def _make(env_id: str) -> Any:
