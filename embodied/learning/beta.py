@@ -10,6 +10,7 @@ too, where the uniform law has entropy 0; `width_log_prob` adds the width of the
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -82,6 +83,77 @@ def log_prob(unit: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
     x = unit.clamp(MARGIN, 1.0 - MARGIN)
     density = (alpha - 1.0) * torch.log(x) + (beta - 1.0) * torch.log1p(-x)
     return (density - log_beta(alpha, beta)).sum(-1)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Actions drawn from the laws that a head asked for, and what their gradient needs."""
+
+    raw: Tensor
+    """(B, 2A) head outputs."""
+    both: Tensor
+    """(2, B, A) alpha and beta."""
+    gammas: Tensor
+    """(2, B, A) the gamma draws that the action is made of."""
+    unit: Tensor
+    """(B, A) actions in unit coordinates."""
+    log_prob: Tensor
+    """(B,) log-density in unit coordinates."""
+
+    def rows(self, first: int, last: int) -> Draw:
+        """Some of the rows alone."""
+        both, gammas = self.both[:, first:last], self.gammas[:, first:last]
+        return Draw(self.raw[first:last], both, gammas, self.unit[first:last], self.log_prob[first:last])
+
+
+@torch.no_grad()
+def draw(raw: Tensor, limit: float = MAX_CONCENTRATION, generator: torch.Generator | None = None) -> Draw:
+    """`concentrations`, `sample` and `log_prob` in one, for `raw_gradient`: raw of shape (B, 2A)."""
+    both = torch.stack(concentrations(raw, limit))
+    gammas = torch._standard_gamma(both, generator=generator)
+    unit = (gammas[0] / (gammas[0] + gammas[1])).clamp_(MARGIN, 1.0 - MARGIN)
+    return Draw(raw, both, gammas, unit, log_prob(unit, *both))
+
+
+@torch.no_grad()
+def raw_gradient(drawn: Draw, unit_slope: Tensor, log_prob_slope: Tensor | float, limit: float) -> Tensor:
+    """Gradient with respect to the head's outputs, as autograd finds it through `sample` and `log_prob`.
+
+    With x = g1 / (g1 + g2): dx/dg1 = (1 - x) / (g1 + g2), dx/dg2 = -x / (g1 + g2); dg/dalpha is implicit (Figurnov et
+    al. 2018); d ln p/dx = (alpha - 1) / x - (beta - 1) / (1 - x); d ln p/dalpha = ln x - psi(alpha) + psi(alpha +
+    beta).
+
+    Args:
+        drawn: The draw.
+        unit_slope: Of the loss by `drawn.unit`, (B, A).
+        log_prob_slope: Of the loss by `drawn.log_prob`: one number or (B, 1).
+        limit: As in `concentrations`.
+
+    Returns:
+        Shape (B, 2A).
+    """
+    (alpha, beta), x = drawn.both, drawn.unit
+    rest = 1.0 - x
+    slope = unit_slope + log_prob_slope * ((alpha - 1.0) / x - (beta - 1.0) / rest)
+    slope = slope * ((x > MARGIN) & (x < 1.0 - MARGIN)) / drawn.gammas.sum(0)
+    through_x = torch.stack((slope * rest, -slope * x))
+    through_x *= torch._standard_gamma_grad(drawn.both, drawn.gammas)
+    psi = torch.digamma(torch.cat((drawn.both, (alpha + beta)[None])))
+    density = torch.stack((torch.log(x), torch.log1p(-x))) - psi[:2] + psi[2]
+    return _through_head(drawn.raw, through_x + log_prob_slope * density, limit)
+
+
+def _through_head(raw: Tensor, gradient: Tensor, limit: float) -> Tensor:
+    """Backward through `concentrations`: raw (B, 2A), gradient (2, B, A) by alpha and beta, to (B, 2A).
+
+    With s = 1 + (a + b) / C: d alpha/da = 1 / s - a / (s^2 C), d alpha/db = -a / (s^2 C), and the same with the letters
+    changed; da/du is the logistic function.
+    """
+    width = raw.shape[-1] // 2
+    excess = torch.stack(F.softplus(raw).split(width, 1))
+    scale = 1.0 + excess.sum(0) / (limit - 2.0)
+    shared = (gradient * excess).sum(0) / (scale * (limit - 2.0))
+    return torch.cat(tuple((gradient - shared) / scale), 1) * torch.sigmoid(raw)
 
 
 def log_beta(alpha: Tensor, beta: Tensor) -> Tensor:

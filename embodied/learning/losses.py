@@ -5,6 +5,7 @@ Log-probabilities and entropies are in unit coordinates (see `embodied.learning.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 
@@ -57,9 +58,20 @@ def critic_loss(values: Tensor, target: Tensor) -> Tensor:
     return (values - target).square().mean(-1).sum()
 
 
+def critic_slopes(values: Tensor, target: Tensor) -> Tensor:
+    """Gradient of `critic_loss` by the values, (N, B)."""
+    return (values - target) * (2.0 / values.shape[1])
+
+
 def actor_loss(values: Tensor, log_prob: Tensor, temperature: Tensor) -> Tensor:
     """E[temperature ln pi(a | s) - min_i Q_i(s, a)]: values (N, B), log_prob (B,), scalar out."""
     return (temperature * log_prob - values.amin(0)).mean()
+
+
+def actor_slopes(values: Tensor) -> Tensor:
+    """Gradient of `actor_loss` by the values, (N, B): -1 / B for the least value of each column, else 0."""
+    slopes = torch.zeros_like(values)
+    return slopes.scatter_(0, values.argmin(0, keepdim=True), -1.0 / values.shape[1])
 
 
 def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: float) -> Tensor:
@@ -71,3 +83,8 @@ def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: 
         target_entropy: In unit coordinates.
     """
     return -log_temperature * (log_prob.detach().mean() + target_entropy)
+
+
+def temperature_slope(mean_log_prob: Tensor, target_entropy: float) -> Tensor:
+    """Gradient of `temperature_loss` by the log-temperature; both arguments as there, the mean of ln pi as a scalar."""
+    return -(mean_log_prob + target_entropy)

@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal in time for what does not fit."""
+"""What the machine offers: memory, with a refusal in time for what does not fit, and arithmetic in bfloat16."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ def refuse_too_large(rows: int, bytes_per_row: int) -> None:
         f"replay.capacity={rows} needs {rows * bytes_per_row / 2**30:.1f} GiB ({bytes_per_row} bytes a row), "
         f"{free / 2**30:.1f} GiB are free: give at most replay.capacity={fitting}"
     )
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor has dot products of bfloat16 numbers; False where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("ascii", errors="replace").splitlines()
+    except OSError:
+        return False
+    flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith(("flags", "Features"))), [])
+    return not {"avx512_bf16", "amx_bf16", "bf16"}.isdisjoint(flags)
 
 
 def _cgroup_free() -> int | None:

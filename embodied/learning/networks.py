@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from embodied.learning import beta
+from embodied.learning.flat import FlatParameters
 from embodied.learning.normalizer import Normalizer
+from embodied.learning.stacked import Layer, Norm, Pair, StackedMlp
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,24 @@ class PolicyModule(nn.Module):
         """alpha and beta, each (B, A), from normalised features."""
         return beta.concentrations(self.head(self.trunk(features)), self.shape.max_concentration)
 
+    def stacked(self, flat: FlatParameters, half: bool = False) -> StackedMlp:
+        """Trunk and head as a stack of one member: normalised features (B, I) to the head's outputs (1, B, 2A).
+
+        Args:
+            flat: The module's parameters.
+            half: See `StackedMlp`.
+        """
+        linear = [layer for layer in (*self.trunk, self.head) if isinstance(layer, nn.Linear)]
+        layers = [
+            Layer(
+                Pair(layer.weight[None], flat.gradient(layer.weight)[None]),
+                Pair(layer.bias[None, None], flat.gradient(layer.bias)[None, None]),
+                turned=True,
+            )
+            for layer in linear
+        ]
+        return StackedMlp(layers, half)
+
 
 class CriticEnsemble(nn.Module):
     """N critics of one shape as stacked weights: one `baddbmm` a layer instead of N small products."""
@@ -131,6 +151,22 @@ class CriticEnsemble(nn.Module):
                 hidden = torch.addcmul(self.shifts[index][:first], normed, self.gains[index][:first])
             hidden = torch.relu(hidden)
         return hidden.squeeze(-1)
+
+    def stacked(self, flat: FlatParameters, half: bool = False) -> StackedMlp:
+        """The same as a stack: (features, 2 unit - 1) of shape (B, I + A) to values (N, B, 1).
+
+        Args:
+            flat: The module's parameters.
+            half: See `StackedMlp`.
+        """
+
+        def pairs(parameters: nn.ParameterList) -> list[Pair]:
+            return [Pair(parameter, flat.gradient(parameter)) for parameter in parameters]
+
+        norms: list[Norm | None] = [Norm(*pair) for pair in zip(pairs(self.gains), pairs(self.shifts), strict=True)]
+        norms += [None] * (len(self.weights) - len(norms))
+        parts = zip(pairs(self.weights), pairs(self.biases), norms, strict=True)
+        return StackedMlp([Layer(weight, bias, norm=norm) for weight, bias, norm in parts], half)
 
 
 def _uniform_fan_in(weight: Tensor, fan_in: int, generator: torch.Generator) -> None:

@@ -14,11 +14,15 @@ from torch import Tensor
 from embodied.errors import UserError
 from embodied.learning import beta, losses
 from embodied.learning.controller import TorchController, manifest_of, save_controller
+from embodied.learning.flat import FlatAdam, FlatParameters
+from embodied.learning.memory import has_bfloat16
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
 from embodied.learning.replay import Arrays
 from embodied.rng import child_seed
 from embodied.spec import EnvSpec, term_indices
 from embodied.types import Batch, FloatArray
+
+PRECISIONS = ("float32", "bfloat16", "auto")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,9 @@ class SacConfig:
     """Members of the ensemble; the least of their values counts."""
     critic_layer_norm: bool = False
     """Layer normalisation in the critics."""
+    precision: str = "float32"
+    """Of the products between hidden layers: float32, bfloat16, or auto: bfloat16 where the processor computes in it.
+    Parameters, sums and losses are float32 always."""
     actor_every: int = 1
     """Updates of the critics for one of policy and temperature."""
     actor_critics: int | None = None
@@ -79,8 +86,15 @@ class SacConfig:
                 raise UserError(f"sac.{name} must be positive and finite, got {getattr(self, name)}")
         if not 4.0 <= self.max_concentration <= 1e4:
             raise UserError(f"sac.max_concentration must lie in [4, 10000], got {self.max_concentration}")
+        if self.precision not in PRECISIONS:
+            raise UserError(f"sac.precision must be one of {', '.join(PRECISIONS)}, got {self.precision}")
         if not self.hidden or min(self.hidden) < 1:
             raise UserError(f"sac.hidden must name at least one width, all positive, got {self.hidden}")
+
+    @property
+    def in_bfloat16(self) -> bool:
+        """Whether `precision` means bfloat16 on this machine."""
+        return self.precision == "bfloat16" or (self.precision == "auto" and has_bfloat16())
 
 
 class SacLearner:
@@ -102,17 +116,20 @@ class SacLearner:
         self.policy.initialise(self._generator)
         self.critic.initialise(self._generator)
         self.target.load_state_dict(self.critic.state_dict())
-        self.target.requires_grad_(False)
-        self._log_temperature = torch.tensor(
-            np.log(config.initial_temperature), dtype=torch.float32, requires_grad=True
+        self._log_temperature = torch.tensor(np.log(config.initial_temperature), dtype=torch.float32)
+        self._temperature_slope = torch.zeros(())
+        self._flat = {name: FlatParameters(module) for name, module in self._modules().items()}
+        half = config.in_bfloat16
+        self._policies = self.policy.stacked(self._flat["policy"], half)
+        self._critics, self._targets = (
+            getattr(self, name).stacked(self._flat[name], half) for name in ("critic", "target")
         )
-        self._actor_parameters = list(self.policy.parameters())
-        self._critic_parameters = list(self.critic.parameters())
-        self._target_parameters = list(self.target.parameters())
+        self._targets.share_rooms(self._critics)
+        policy, critic = self._flat["policy"], self._flat["critic"]
         self._optimizers = {
-            "actor": torch.optim.Adam(self._actor_parameters, lr=config.actor_lr, fused=True),
-            "critic": torch.optim.Adam(self._critic_parameters, lr=config.critic_lr, fused=True),
-            "temperature": torch.optim.Adam([self._log_temperature], lr=config.temperature_lr, fused=True),
+            "policy": FlatAdam(policy.values, policy.gradients, config.actor_lr),
+            "critic": FlatAdam(critic.values, critic.gradients, config.critic_lr),
+            "temperature": FlatAdam(self._log_temperature, self._temperature_slope, config.temperature_lr),
         }
 
     def act(self, observation: FloatArray, goal: FloatArray) -> FloatArray:
@@ -127,17 +144,24 @@ class SacLearner:
         seen = self.policy.inputs(torch.from_numpy(observation), torch.from_numpy(goal))
         self.policy.normalizer.update(seen.numpy())
 
+    @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of critics, policy and temperature, and one step of the target critics."""
-        goal = torch.from_numpy(batch.goal)
-        features = self.policy.features(torch.from_numpy(batch.observation), goal)
+        rows, trains_policy = len(batch.reward), self.updates % self.config.actor_every == 0
+        features = self.policy.features(
+            torch.from_numpy(np.concatenate((batch.observation, batch.next_observation))),
+            torch.from_numpy(np.concatenate((batch.goal, batch.goal))),
+        )
+        raw = self._policies.forward(features if trains_policy else features[rows:])[0]
+        drawn = beta.draw(raw, self.config.max_concentration, self._generator)
+        target = self._critic_target(features[rows:], drawn.rows(len(raw) - rows, len(raw)), batch)
         unit = beta.to_unit(torch.from_numpy(batch.action), self.policy.low, self.policy.high)
-        target, critic_loss = self._update_critics(features, unit, batch, goal)
-        if self.updates % self.config.actor_every == 0:
-            log_prob, actor_loss = self._update_actor(features)
-            self._update_temperature(log_prob)
-            self._actor_told = {"actor_loss": actor_loss.item(), "entropy": -log_prob.mean().item()}
-        torch._foreach_lerp_(self._target_parameters, self._critic_parameters, self.config.tau)
+        inputs = torch.cat((features[:rows], 2.0 * unit - 1.0), 1)
+        critic_loss = self._update_critics(inputs, target)
+        if trains_policy:
+            self._actor_told = self._update_actor(inputs, drawn.rows(0, rows))
+        self._flat["target"].values.lerp_(self._flat["critic"].values, self.config.tau)
+        self._targets.refresh()
         self.updates += 1
         relabelled = max(int(batch.relabelled.sum()), 1)
         return {
@@ -149,36 +173,47 @@ class SacLearner:
             "relabelled_already_satisfied": float((batch.relabelled & batch.already_satisfied).sum() / relabelled),
         }
 
-    def _update_critics(self, features: Tensor, unit: Tensor, batch: Batch, goal: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.no_grad():
-            ahead = self.policy.features(torch.from_numpy(batch.next_observation), goal)
-            law = self.policy.law(ahead)
-            action = beta.sample(*law, generator=self._generator)
-            target = losses.critic_target(
-                torch.from_numpy(batch.reward),
-                torch.from_numpy(batch.terminated).float(),
-                self.target(ahead, action),
-                beta.log_prob(action, *law),
-                self._log_temperature.exp(),
-                self.config.gamma if batch.discount is None else torch.from_numpy(batch.discount),
-                self._bounds,
-            )
-        loss = losses.critic_loss(self.critic(features, unit), target)
-        _step(self._optimizers["critic"], self._critic_parameters, loss)
-        return target, loss.detach()
+    def _critic_target(self, ahead: Tensor, drawn: beta.Draw, batch: Batch) -> Tensor:
+        """(B,) from the normalised features of the next observations and the actions drawn there."""
+        return losses.critic_target(
+            torch.from_numpy(batch.reward),
+            torch.from_numpy(batch.terminated).float(),
+            self._targets.forward(torch.cat((ahead, 2.0 * drawn.unit - 1.0), 1))[..., 0],
+            drawn.log_prob,
+            self._log_temperature.exp(),
+            self.config.gamma if batch.discount is None else torch.from_numpy(batch.discount),
+            self._bounds,
+        )
 
-    def _update_actor(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        law = self.policy.law(features)
-        action = beta.sample(*law, generator=self._generator)
-        log_prob = beta.log_prob(action, *law)
-        values = self.critic(features, action, self.config.actor_critics)
-        loss = losses.actor_loss(values, log_prob, self._log_temperature.detach().exp())
-        _step(self._optimizers["actor"], self._actor_parameters, loss)
-        return log_prob.detach(), loss.detach()
+    def _update_critics(self, inputs: Tensor, target: Tensor) -> Tensor:
+        values = self._critics.forward(inputs)
+        slopes = losses.critic_slopes(values[..., 0], target)
+        loss = losses.critic_loss(values[..., 0], target)
+        self._critics.backward(slopes[..., None])
+        self._optimizers["critic"].step()
+        self._critics.refresh()
+        return loss
 
-    def _update_temperature(self, log_prob: Tensor) -> None:
-        loss = losses.temperature_loss(self._log_temperature, log_prob, self._target_entropy)
-        _step(self._optimizers["temperature"], [self._log_temperature], loss)
+    def _update_actor(self, inputs: Tensor, drawn: beta.Draw) -> dict[str, float]:
+        """A step of policy and temperature; writes the actions drawn into `inputs`."""
+        width = drawn.unit.shape[1]
+        torch.sub(2.0 * drawn.unit, 1.0, out=inputs[:, -width:])
+        values = self._critics.forward(inputs, self.config.actor_critics)[..., 0]
+        temperature, log_prob = self._log_temperature.exp(), drawn.log_prob
+        loss = losses.actor_loss(values, log_prob, temperature)
+        # The critics see 2 unit - 1.
+        unit_slope = 2.0 * self._critics.backward(
+            losses.actor_slopes(values)[..., None], parameters=False, inputs=width
+        )
+        limit = self.config.max_concentration
+        slopes = beta.raw_gradient(drawn, unit_slope, temperature / len(log_prob), limit)
+        self._policies.backward(slopes[None])
+        self._optimizers["policy"].step()
+        self._policies.refresh()
+        mean_log_prob = log_prob.mean()
+        self._temperature_slope.copy_(losses.temperature_slope(mean_log_prob, self._target_entropy))
+        self._optimizers["temperature"].step()
+        return {"actor_loss": loss.item(), "entropy": -mean_log_prob.item()}
 
     def controller(self) -> TorchController:
         """The deterministic controller as it is now; later updates do not change it."""
@@ -202,16 +237,16 @@ class SacLearner:
             if {k: v.shape for k, v in ours.items()} == {k: v.shape for k, v in theirs.items()}:
                 self.critic.load_state_dict(theirs)
                 self.target.load_state_dict(theirs)
+        self._refresh()
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Everything that the next update depends on, for a checkpoint."""
-        arrays = {"log_temperature": self._log_temperature.detach(), "generator": self._generator.get_state()}
+        arrays = {"log_temperature": self._log_temperature, "generator": self._generator.get_state()}
         for name, module in self._modules().items():
             arrays |= {f"{name}/{key}": value for key, value in module.state_dict().items()}
         for name, optimizer in self._optimizers.items():
-            for index, slots in optimizer.state_dict()["state"].items():
-                arrays |= {f"adam/{name}/{index}/{slot}": value for slot, value in slots.items()}
-        return {key: value.detach().numpy().copy() for key, value in arrays.items()}, {
+            arrays |= {f"adam/{name}/{key}": value for key, value in optimizer.state().items()}
+        return {key: value.numpy().copy() for key, value in arrays.items()}, {
             "updates": self.updates,
             "actor": self._actor_told,
         }
@@ -222,18 +257,18 @@ class SacLearner:
         try:
             for name, module in self._modules().items():
                 module.load_state_dict(_below(tensors, f"{name}/"))
-        except RuntimeError as error:
+            for name, optimizer in self._optimizers.items():
+                optimizer.restore(_below(tensors, f"adam/{name}/"))
+        except (KeyError, RuntimeError) as error:
             raise UserError("the checkpoint's networks have other shapes: resume with the settings it had") from error
-        for name, optimizer in self._optimizers.items():
-            slots: dict[int, dict[str, Tensor]] = {}
-            for key, value in _below(tensors, f"adam/{name}/").items():
-                index, slot = key.split("/")
-                slots.setdefault(int(index), {})[slot] = value
-            optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
-        with torch.no_grad():
-            self._log_temperature.copy_(tensors["log_temperature"])
+        self._log_temperature.copy_(tensors["log_temperature"])
+        self._refresh()
         self._generator.set_state(tensors["generator"])
         self.updates, self._actor_told = meta["updates"], meta["actor"]
+
+    def _refresh(self) -> None:
+        for stack in (self._policies, self._critics, self._targets):
+            stack.refresh()
 
     def _modules(self) -> dict[str, torch.nn.Module]:
         return {"policy": self.policy, "critic": self.critic, "target": self.target}
@@ -270,13 +305,6 @@ def _relations(spec: EnvSpec, config: SacConfig) -> tuple[tuple[tuple[int, int],
         pairs += [(goal, int(column)) for goal, column in enumerate(columns)]
         planar += [int(column) for column in columns[:2]] if config.anywhere else []
     return tuple(pairs), tuple(sorted(planar))
-
-
-def _step(optimizer: torch.optim.Optimizer, parameters: list[Tensor], loss: Tensor) -> None:
-    """One optimiser step on the gradient with respect to these parameters alone."""
-    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
-        parameter.grad = gradient
-    optimizer.step()
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

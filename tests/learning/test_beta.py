@@ -133,3 +133,29 @@ def test_width_log_prob_is_the_density_on_the_limits() -> None:
     assert ours.item() == pytest.approx(scaled.log_prob(beta.to_action(unit, low, high)).sum().item(), abs=1e-5)
     torch.testing.assert_close(beta.to_unit(beta.to_action(unit, low, high), low, high), unit)
     assert beta.to_unit(torch.tensor([9.0, -9.0]), low, high).tolist() == [1.0, 0.0]
+
+
+def test_a_draws_gradient_is_autograds() -> None:
+    """Through softplus, the limit, the draw, its clamp and the density; the last row is drawn at the margin."""
+    raw = torch.tensor([[0.5, -1.0, 2.0, 0.1], [30.0, 3.0, -4.0, 6.0], [-9.0, 2.0, 900.0, 1.0]], requires_grad=True)
+    slopes, limit = torch.tensor([[1.0, -2.0], [0.5, 3.0], [2.0, 1.0]]), 50.0
+    drawn = beta.draw(raw.detach(), limit, torch.Generator().manual_seed(0))
+    law = beta.concentrations(raw, limit)
+    unit = beta.sample(*law, generator=torch.Generator().manual_seed(0))
+    density = beta.log_prob(unit, *law)
+    assert torch.equal(drawn.unit, unit.detach())
+    torch.testing.assert_close(drawn.log_prob, density.detach())
+    (expected,) = torch.autograd.grad((unit * slopes).sum() + 0.3 * density.sum(), raw)
+    found = beta.raw_gradient(drawn, slopes, 0.3, limit)
+    assert expected.abs().min() > 0
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    part = beta.raw_gradient(drawn.rows(1, 3), slopes[1:], 0.3, limit)
+    torch.testing.assert_close(part, expected[1:], rtol=1e-4, atol=1e-6)
+
+
+def test_clamped_draws_pass_no_gradient() -> None:
+    both = torch.tensor([[[2.0]], [[3.0]]])
+    unit = torch.tensor([[beta.MARGIN]])
+    drawn = beta.Draw(torch.zeros(1, 2), both, torch.tensor([[[1e-9]], [[1.0]]]), unit, torch.zeros(1))
+    steep = beta.raw_gradient(drawn, torch.tensor([[1e3]]), 0.0, 50.0)
+    assert not steep.any()

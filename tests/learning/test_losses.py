@@ -58,3 +58,16 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target(entropy: fl
     log_temperature = torch.zeros((), requires_grad=True)
     losses.temperature_loss(log_temperature, torch.full((4,), -entropy), -4.0).backward()
     assert torch.sign(log_temperature.grad).item() == sign
+
+
+def test_slopes_are_the_gradients_of_their_losses() -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(3, 6, generator=generator, requires_grad=True)
+    target, log_prob = torch.randn(6, generator=generator), torch.randn(6, generator=generator)
+    (by_critics,) = torch.autograd.grad(losses.critic_loss(values, target), values)
+    torch.testing.assert_close(losses.critic_slopes(values.detach(), target), by_critics)
+    (by_actor,) = torch.autograd.grad(losses.actor_loss(values, log_prob, torch.tensor(0.5)), values)
+    torch.testing.assert_close(losses.actor_slopes(values.detach()), by_actor)
+    log_temperature = torch.tensor(-1.0, requires_grad=True)
+    (by_temperature,) = torch.autograd.grad(losses.temperature_loss(log_temperature, log_prob, -4.0), log_temperature)
+    torch.testing.assert_close(losses.temperature_slope(log_prob.mean(), -4.0), by_temperature)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from embodied.errors import UserError
+from embodied.learning import beta, losses
 from embodied.learning.controller import load_controller
 from embodied.learning.sac import SacConfig, SacLearner
 from embodied.spec import EnvSpec, Layout, Term
@@ -208,3 +209,83 @@ def test_layer_norm_and_more_critics_learn_too(spec: EnvSpec) -> None:
 def test_settings_out_of_range_are_refused(change: dict[str, object], word: str) -> None:
     with pytest.raises(UserError, match=word):
         SacConfig(**change)
+
+
+def test_one_update_is_what_autograd_and_torchs_adam_do(spec: EnvSpec) -> None:
+    """The losses written down once more, differentiated by autograd."""
+    config = replace(SMALL, hidden=(16, 12), critic_layer_norm=True, actor_critics=1)
+    learner, twin = SacLearner(spec, config, 0), SacLearner(spec, config, 1)
+    learner.observe(*_probe())
+    twin.restore(*learner.state())
+    batch = replace(_batch(np.random.default_rng(5), 32), terminated=np.zeros(32, bool))
+    told, expected = learner.update(batch), _reference_update(twin, batch, losses.value_bounds(spec.reward_range, 0.95))
+    for name, value in expected.items():
+        assert told[name] == pytest.approx(value, rel=1e-4), name
+    arrays, before = learner.state()[0], twin.state()[0]
+    for name in (name for name in arrays if name.startswith(("policy/", "critic/", "target/"))):
+        np.testing.assert_allclose(arrays[name], before[name], rtol=1e-4, atol=2e-5, err_msg=name)
+
+
+def _reference_update(learner: SacLearner, batch: Batch, bounds: tuple[float, float] | None) -> dict[str, float]:
+    policy, critic, target, config = learner.policy, learner.critic, learner.target, learner.config
+    log_temperature = torch.tensor(config.initial_temperature).log()
+    now, ahead = (
+        policy.features(torch.from_numpy(seen), torch.from_numpy(batch.goal))
+        for seen in (batch.observation, batch.next_observation)
+    )
+    policy.requires_grad_(True)
+    law, rows = policy.law(torch.cat((now, ahead))), len(now)
+    action = beta.sample(*law, generator=learner._generator)
+    log_prob = beta.log_prob(action, *law)
+    with torch.no_grad():
+        wanted = losses.critic_target(
+            torch.from_numpy(batch.reward),
+            torch.zeros(rows),
+            target(ahead, action[rows:]),
+            log_prob[rows:],
+            log_temperature.exp(),
+            config.gamma,
+            bounds,
+        )
+    critic.requires_grad_(True)
+    unit = beta.to_unit(torch.from_numpy(batch.action), policy.low, policy.high)
+    critic_loss = losses.critic_loss(critic(now, unit), wanted)
+    _descend(critic, critic_loss, config.critic_lr)
+    actor_loss = losses.actor_loss(critic(now, action[:rows], 1), log_prob[:rows], log_temperature.exp())
+    _descend(policy, actor_loss, config.actor_lr)
+    policy.requires_grad_(False)
+    critic.requires_grad_(False)
+    for slow, fast in zip(target.parameters(), critic.parameters(), strict=True):
+        slow.lerp_(fast, config.tau)
+    # Adam's first step has the size of its step size, whatever the gradient's.
+    rise = config.temperature_lr * torch.sign(log_prob[:rows].mean() + beta.target_entropy(2)).item()
+    temperature = (log_temperature + rise).exp().item()
+    return {"critic_loss": critic_loss.item(), "actor_loss": actor_loss.item(), "temperature": temperature}
+
+
+def _descend(module: torch.nn.Module, loss: torch.Tensor, step_size: float) -> None:
+    optimizer = torch.optim.Adam(module.parameters(), lr=step_size)
+    optimizer.zero_grad()
+    loss.backward(inputs=list(module.parameters()), retain_graph=True)
+    optimizer.step()
+
+
+def test_bfloat16_learns_the_same_thing(spec: EnvSpec) -> None:
+    exact, rounded = (
+        _trained(spec, 0, 600, replace(SMALL, hidden=(48, 48, 48), precision=precision))[0]
+        for precision in ("float32", "bfloat16")
+    )
+    actions = [learner.controller().act_vectors(*_probe()) for learner in (exact, rounded)]
+    assert not np.array_equal(*actions)
+    for action in actions:
+        assert np.abs(action - [0.5, -1.0]).max() < 0.25
+
+
+def test_a_precision_that_is_unknown_is_refused_and_auto_asks_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="sac.precision must be one of float32, bfloat16, auto, got half"):
+        SacConfig(precision="half")
+    for there in (True, False):
+        monkeypatch.setattr("embodied.learning.sac.has_bfloat16", lambda there=there: there)
+        assert SacConfig(precision="auto").in_bfloat16 is there
+        assert not SacConfig().in_bfloat16
+        assert SacConfig(precision="bfloat16").in_bfloat16
