@@ -45,6 +45,9 @@ VERBS: dict[str, Verb] = {
     "export": Verb("export", "A trained controller to a deployment bundle, proved equal."),
     "deploy": Verb("deploy", "Runs a bundle on a driver, without torch.", light=True),
     "bench": Verb("bench", "Tables of measurements, peers included where they are installed."),
+    "ablate": Verb(
+        "ablate", "Variants of a training, several seeds each, compared with the first.", deltas=("task", "preset")
+    ),
     "list": Verb("listing", "Tasks, skills, zoo, describers, planners, drivers, scenes.", light=True),
     "doctor": Verb("doctor", "What works on this machine, a line each, with the remedy.", light=True),
 }

@@ -36,7 +36,7 @@ class RliableEstimator:
         from rliable import library, metrics
 
         self._intervals = library.get_interval_estimates
-        self._iqm, self._improvement = metrics.aggregate_iqm, metrics.probability_of_improvement
+        self._iqm = metrics.aggregate_iqm
 
     def iqm(self, values: Sequence[float]) -> Estimate:
         """Interquartile mean."""
@@ -51,13 +51,24 @@ class RliableEstimator:
 
     def improvement(self, first: Sequence[float], second: Sequence[float]) -> Estimate:
         """Probability that a run of the first has a greater value than one of the second; ties count half."""
-        return self._estimate([_column(first), _column(second)], lambda x, y: np.array([self._improvement(x, y)]))
+        return self._estimate([_column(first), _column(second)], lambda x, y: np.array([improvement(x, y)]))
 
     def _estimate(self, scores: Any, statistic: Callable[..., NDArray[Any]]) -> Estimate:
         with _global_seed(_SEED):
             points, intervals = self._intervals({"": scores}, statistic, reps=REPETITIONS)
         value, low, high = float(points[""][0]), float(intervals[""][0, 0]), float(intervals[""][1, 0])
         return Estimate(*(None if abs(number) > _FAR / 1e3 else number for number in (value, low, high)))
+
+
+def improvement(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Share of pairs in which the first is greater, ties half; rliable's own (Mann-Whitney's U by SciPy) takes 2.5 ms.
+
+    Args:
+        first: (N, 1)
+        second: (M, 1)
+    """
+    difference = first - second.T
+    return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
 
 
 def _column(values: Sequence[float]) -> NDArray[np.float64]:

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from embodied.errors import UserError
+from embodied.errors import JobFailed, UserError
 from embodied.run.config import TrainConfig
 
 from .. import build
-from ..outcome import git_commit
 from . import summary
 from .adapter import IdleController
-from .child import run_child
 from .estimates import make_estimator
 from .machine import machine
+from .runs import result_of, row_of, says_all, success_of, training_words
 from .systems import INSTALL, System, find_systems
 from .table import Row, Table
 
@@ -72,14 +70,9 @@ def schedule(config: KEYS) -> TrainConfig:
 
 
 def finished(rows: list[Row], system: str, task: str, loop: TrainConfig) -> bool:
-    """Whether a row says all that a run of this length could: it took all steps, or as much time."""
-    for row in rows:
-        if (row["system"], row["task"], row["seed"]) != (system, task, loop.seed):
-            continue
-        cut = row["stopped_at"] is not None and loop.max_cpu_s is not None and row["max_cpu_s"] >= loop.max_cpu_s
-        if row["env_steps"] >= loop.total_steps or cut:
-            return True
-    return False
+    """Whether there is a row of this run that says all that it could."""
+    own = (system, task, loop.seed)
+    return any((row["system"], row["task"], row["seed"]) == own and says_all(row, loop) for row in rows)
 
 
 def _idle_row(task: str, loop: TrainConfig, table: Table) -> None:
@@ -93,7 +86,7 @@ def _idle_row(task: str, loop: TrainConfig, table: Table) -> None:
     with closing(make_env(task)) as env:
         idle = IdleController(env.spec, manifest_of(env.spec))
         found = evaluate(env, idle, loop.final_episodes, loop.final_seed)
-    table.append({"system": NULL, "task": task, "seed": None, **_success(found.to_dict())})
+    table.append({"system": NULL, "task": task, "seed": None, **success_of(found.to_dict())})
 
 
 def _measure(system: System, config: KEYS, loop: TrainConfig, table: Table, curves: Table) -> None:
@@ -102,57 +95,31 @@ def _measure(system: System, config: KEYS, loop: TrainConfig, table: Table, curv
     print(f"bench: {name} begins", file=sys.stderr, flush=True)
     log, path = table.folder / "runs" / f"{name}.log", table.folder / "runs" / name / "result.json"
     words = _our_words(system, config, loop, path.parent) if system.ours else _peer_words(system, config, loop, path)
-    ended = run_child(words, log)
-    if ended.code != 0 or not path.is_file():
-        table.failures.append(f"{name} failed ({ended.last_words or f'exit code {ended.code}'}); more in {log}")
+    try:
+        result = result_of(words, log, path)
+    except JobFailed as failure:
+        table.failures.append(str(failure))
         return
-    result = json.loads(path.read_text("utf-8"))
     known = {"system": system.name, "task": config.task, "seed": loop.seed}
     for point in result["evaluations"]:
         curves.append({**known, **point})
-    table.append({**known, **row_of(result), **_limits(loop), "settings": _told(system, config), **machine()})
+    table.append({**known, **row_of(result, loop), "settings": _told(system, config), **machine()})
     print(f"bench: {name}: success {result['success_rate']:.2f}", file=sys.stderr, flush=True)
 
 
 def _our_words(system: System, config: KEYS, loop: TrainConfig, run_dir: Path) -> list[str]:
-    """`embodied train`, taken up again where its folder holds a run."""
-    pairs = {
-        "task": config.task, "preset": config.preset, **dict(word.split("=", 1) for word in system.words),
-        "seed": loop.seed, "total_steps": loop.total_steps, "loop.max_cpu_s": loop.max_cpu_s, "run_dir": run_dir,
-        "resume": "auto",
-    }  # fmt: skip
-    return ["embodied_launch", "train", *(f"{name}={value}" for name, value in pairs.items())]
+    own = dict(word.split("=", 1) for word in system.words)
+    return training_words({"task": config.task, "preset": config.preset, **own}, loop, run_dir)
 
 
 def _peer_words(system: System, config: KEYS, loop: TrainConfig, result: Path) -> list[str]:
-    """A peer's training from its beginning; what an earlier try left is taken away."""
+    """A peer's training, always from its beginning."""
     result.parent.mkdir(parents=True, exist_ok=True)
-    result.unlink(missing_ok=True)
     order = result.with_name("order.json")
     asked = {"system": system.name, "task": config.task, "loop": asdict(loop), "result": str(result)}
     order.write_text(json.dumps(asked), "utf-8")
     return ["embodied_launch.bench.sb3_run", str(order)]
 
 
-def row_of(result: Mapping[str, Any]) -> Row:
-    """A training's result, flat; null where a success rate was never reached."""
-    reached = {
-        f"{kind}_{threshold}": value for kind in ("steps_to", "cpu_s_to") for threshold, value in result[kind].items()
-    }
-    counts = ("env_steps", "updates", "sample_updates", "cpu_train_s", "cpu_s", "wall_s", "stopped_at")
-    return {**reached, **_success(result), **{name: result[name] for name in counts}}
-
-
-def _success(result: Mapping[str, Any]) -> Row:
-    low, high = result["success_ci95"]
-    rates = {name: result[name] for name in ("success_rate", "success_final", "success_any", "episodes")}
-    return {**rates, "success_low": low, "success_high": high}
-
-
-def _limits(loop: TrainConfig) -> Row:
-    return {"total_steps": loop.total_steps, "max_cpu_s": loop.max_cpu_s}
-
-
 def _told(system: System, config: KEYS) -> str:
-    words = f"preset={config.preset} {system.told()}".strip() if system.ours else system.told()
-    return f"{words} (commit {git_commit()})" if system.ours else words
+    return f"preset={config.preset} {system.told()}".strip() if system.ours else system.told()

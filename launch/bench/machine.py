@@ -6,12 +6,17 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ..outcome import git_commit
+
 PACKAGES = ("torch", "mujoco", "gymnasium", "gymnasium-robotics", "numpy", "stable-baselines3", "sb3-contrib")
 
 
 def machine() -> dict[str, str | None]:
-    """Processor and versions, flat, for a row; null where a package is not installed."""
-    return {"processor": processor_name(), "python": platform.python_version(), **{n: _version(n) for n in PACKAGES}}
+    """Commit, processor and versions, flat, for a row; null where a package is not installed."""
+    return {
+        "git_commit": git_commit(), "processor": processor_name(), "python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+    }  # fmt: skip
 
 
 def processor_name() -> str:

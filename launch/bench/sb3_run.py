@@ -50,7 +50,7 @@ def train_peer(system: System, task: str, loop: TrainConfig) -> TrainResult:
         model = make_model(system, layout.env_spec, loop.seed)
         controller = PeerController(model, layout, manifest_of(judge.spec))
         run = _Measured(loop, lambda episodes, seed: evaluate(judge, controller, episodes, seed))
-        model.learn(total_timesteps=loop.total_steps, callback=run.callback(), log_interval=None)
+        model.learn(total_timesteps=loop.total_steps, callback=run.callback())
         return run.finish(task, system, model)
 
 
