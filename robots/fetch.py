@@ -29,7 +29,7 @@ from robots.rewards import NegativeSparseReward
 
 OBJECT = "object0"
 
-_POSITION_SCALE = np.float32(0.05)
+_SCALES = np.array([0.05, 0.05, 0.05, 1.0], dtype=np.float32)
 """`pos_ctrl *= 0.05` in `BaseFetchEnv._set_action`, on a float32 array."""
 _GRIP_QUATERNION = np.array([1.0, 0.0, 1.0, 0.0])
 """The fixed rotation of the end effector there."""
@@ -89,84 +89,86 @@ class FetchEnv(GoalScene):
         self._arm.step(action)
 
     def _observe(self) -> Observation:
-        state, grip, velocity = self._arm.observe()
-        if self._block is None:
+        arm, block = self._arm, self._block
+        gx, gy, gz = grip = arm.grip.tolist()
+        u, v, w = arm.velocity()
+        left, right = arm.fingers.tolist()
+        closing, opening = arm.finger_speeds.tolist()
+        period = arm.period_s
+        state = (gx, gy, gz, left, right, u, v, w, closing * period, opening * period)
+        if block is None:
             numbers = np.array((*state, *grip), dtype=np.float32)
             return Observation(numbers[:10], self._features, numbers[10:].reshape(1, 3), self._layout)
-        block = self._block.observe(grip, velocity)
+        x, y, z = place = block.position.tolist()
+        (a, b, c), (d, e, f) = block.velocities()
+        moving = (a - u, b - v, c - w, d, e, f)
+        row = (x, y, z, x - gx, y - gy, z - gz, *euler_angles(block.matrix.tolist()), *moving)
         # The gripper's row shows the only object there is, as `robots.base.entity_rows` has it.
-        numbers = np.array((*state, *block, 1.0, *block, 0.0, *grip, *block[:3]), dtype=np.float32)
+        numbers = np.array((*state, *row, 1.0, *row, 0.0, *grip, *place), dtype=np.float32)
         return Observation(numbers[:10], numbers[10:42].reshape(2, 16), numbers[42:].reshape(2, 3), self._layout)
 
 
 class _Arm:
-    """The arm in Gymnasium's Fetch model: `MujocoFetchEnv._set_action`, `_step_callback` and its part of `_get_obs`.
+    """The arm in Gymnasium's Fetch model: `MujocoFetchEnv._set_action`, `_step_callback` and what `_get_obs` reads.
 
     Views into the simulation's arrays are taken once; MuJoCo never moves them.
     """
 
     def __init__(self, env: Any) -> None:
-        self.model, self.data = env.model, env.data
-        self.substeps, self.period_s = env.n_substeps, env.dt
+        self._model, self._data = model, data = env.model, env.data
+        self._substeps, self.period_s = env.n_substeps, env.dt
         self._blocked = bool(env.block_gripper)
-        model, data = self.model, self.data
         hand, mocap = model.body("robot0:gripper_link").id, int(model.body_mocapid[model.body("robot0:mocap").id])
-        self._hand = data.xpos[hand], data.xquat[hand]
-        self._lead = data.mocap_pos[mocap], data.mocap_quat[mocap]
-        self._site = model.site("robot0:grip").id
-        self._grip = data.site_xpos[self._site]
-        joints = [j for j in range(model.njnt) if model.joint(j).name.startswith("robot0:")][-2:]
-        self._qpos, self._qvel, self._ctrl = data.qpos, data.qvel, data.ctrl
-        self._fingers, self._finger_speeds = model.jnt_qposadr[joints], model.jnt_dofadr[joints]
+        self._hand_position, self._hand_quaternion = data.xpos[hand], data.xquat[hand]
+        self._lead_position, self._lead_quaternion = data.mocap_pos[mocap], data.mocap_quat[mocap]
+        last = max(j for j in range(model.njnt) if model.joint(j).name.startswith("robot0:"))
+        position, speed = int(model.jnt_qposadr[last]), int(model.jnt_dofadr[last])
+        self.fingers, self.finger_speeds = data.qpos[position - 1 : position + 1], data.qvel[speed - 1 : speed + 1]
         self._driven = model.jnt_qposadr[model.actuator_trnid[:, 0]]
+        self._qpos, self._qvel, self._ctrl = data.qpos, data.qvel, data.ctrl
+        self._site = model.site("robot0:grip").id
+        self.grip = data.site_xpos[self._site]
         self._jacobian = np.zeros((3, model.nv))
 
     def step(self, action: FloatArray) -> None:
         """One control period, after which the positions that are observed are those that Gymnasium observes."""
-        model, data = self.model, self.data
-        np.add(self._hand[0], action[:3] * _POSITION_SCALE, out=self._lead[0])
-        np.add(self._hand[1], _GRIP_QUATERNION, out=self._lead[1])
+        model, data = self._model, self._data
+        np.add(self._hand_position, (action * _SCALES)[:3], out=self._lead_position)
+        np.add(self._hand_quaternion, _GRIP_QUATERNION, out=self._lead_quaternion)
         if len(self._driven):
             self._ctrl[:] = self._qpos[self._driven] + (0.0 if self._blocked else float(action[3]))
-        mujoco.mj_step(model, data, self.substeps)
+        mujoco.mj_step(model, data, self._substeps)
         if self._blocked:
-            self._qpos[self._fingers] = 0.0
+            self.fingers[:] = 0.0
             # Gymnasium calls mj_forward here; nothing beyond positions and motion axes is read before the next step.
             mujoco.mj_kinematics(model, data)
             mujoco.mj_comPos(model, data)
 
-    def observe(self) -> tuple[list[float], list[float], list[float]]:
-        """FETCH_STATE_TERMS, (10,), and of these the grip's position and velocity, (3,) each."""
+    def velocity(self) -> list[float]:
+        """Of the grip, (3,), in m per control period."""
+        mujoco.mj_jacSite(self._model, self._data, self._jacobian, None, self._site)
+        x, y, z = self._jacobian.dot(self._qvel).tolist()
         period = self.period_s
-        mujoco.mj_jacSite(self.model, self.data, self._jacobian, None, self._site)
-        velocity = [v * period for v in self._jacobian.dot(self._qvel).tolist()]
-        grip, speeds = self._grip.tolist(), [v * period for v in self._qvel[self._finger_speeds].tolist()]
-        return [*grip, *self._qpos[self._fingers].tolist(), *velocity, *speeds], grip, velocity
+        return [x * period, y * period, z * period]
 
 
 class _Block:
-    """The object in Gymnasium's Fetch model: its part of `MujocoFetchEnv._get_obs`."""
+    """The object in Gymnasium's Fetch model: what `MujocoFetchEnv._get_obs` reads of it."""
 
     def __init__(self, env: Any) -> None:
-        self.model, self.data, self.period_s = env.model, env.data, env.dt
-        self._site = self.model.site(OBJECT).id
-        self._position, self._matrix = self.data.site_xpos[self._site], self.data.site_xmat[self._site]
-        self._qvel = self.data.qvel
-        self._linear, self._angular = np.zeros((3, self.model.nv)), np.zeros((3, self.model.nv))
+        self._model, self._data, self._period_s = env.model, env.data, env.dt
+        self._site = self._model.site(OBJECT).id
+        self.position, self.matrix = self._data.site_xpos[self._site], self._data.site_xmat[self._site]
+        self._qvel = self._data.qvel
+        self._linear, self._angular = np.zeros((3, self._model.nv)), np.zeros((3, self._model.nv))
 
-    def observe(self, grip: list[float], grip_velocity: list[float]) -> list[float]:
-        """OBJECT_TERMS, (15,)."""
-        period = self.period_s
-        mujoco.mj_jacSite(self.model, self.data, self._linear, self._angular, self._site)
-        linear, angular = self._linear.dot(self._qvel).tolist(), self._angular.dot(self._qvel).tolist()
-        position = self._position.tolist()
-        return [
-            *position,
-            *(a - b for a, b in zip(position, grip, strict=True)),
-            *euler_angles(self._matrix.tolist()),
-            *(a * period - b for a, b in zip(linear, grip_velocity, strict=True)),
-            *(v * period for v in angular),
-        ]
+    def velocities(self) -> tuple[list[float], list[float]]:
+        """Linear and angular, (3,) each, in m and rad per control period."""
+        mujoco.mj_jacSite(self._model, self._data, self._linear, self._angular, self._site)
+        period = self._period_s
+        x, y, z = self._linear.dot(self._qvel).tolist()
+        a, b, c = self._angular.dot(self._qvel).tolist()
+        return [x * period, y * period, z * period], [a * period, b * period, c * period]
 
 
 def _make_spec(name: str, task: FetchTask, env: Any) -> EnvSpec:

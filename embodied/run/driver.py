@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embodied.protocols import Env
 from embodied.spec import EnvSpec
@@ -113,13 +115,13 @@ class EpisodeRecorder:
         seen = [steps[0].before, *(item.step.observation for item in steps)]
         layout = self._spec.layout
         columns = {
-            "state": np.stack([o.state for o in seen]),
-            "entities": np.stack([o.entities for o in seen]),
-            "achieved": np.stack([o.achieved for o in seen]),
+            "state": _stacked([o.state for o in seen]),
+            "entities": _stacked([o.entities for o in seen]),
+            "achieved": _stacked([o.achieved for o in seen]),
             "goal_entity": np.array([layout.entity_index(item.goal.entity) for item in steps], dtype=np.int32),
-            "goal_value": np.stack([item.goal.value for item in steps]),
-            "goal_mask": np.stack([item.goal.mask for item in steps]),
-            "action": np.stack([item.step.action for item in steps]),
+            "goal_value": _stacked([item.goal.value for item in steps]),
+            "goal_mask": _stacked([item.goal.mask for item in steps]),
+            "action": _stacked([item.step.action for item in steps]),
             "interval": np.broadcast_to(self._limits, (len(steps), *self._limits.shape)),
             "reward": np.array([item.step.reward for item in steps], dtype=np.float32),
             "subgoal_id": np.zeros(len(steps), dtype=np.int32),
@@ -129,3 +131,8 @@ class EpisodeRecorder:
             for name in ("terminated", "truncated", "success")
         }
         return Episode(**{field.name: (columns | flags)[field.name] for field in fields(Episode)})
+
+
+def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """`np.stack` without its work for each array: (...) each to (N, ...)."""
+    return np.concatenate(arrays).reshape(len(arrays), *arrays[0].shape)

@@ -29,6 +29,8 @@ class Worker:
             on_episode: Takes finished episodes, each with the task's own goal.
         """
         self.env = env
+        # Asked once: the answer costs more than many a step.
+        self._takes_goals = isinstance(env, SceneEnv)
         self._driver = Driver(env, EpisodeRecorder(env.spec, lambda episode: on_episode(episode, self.task_goal)))
         self._seed = 0
         self._actions: list[FloatArray] = []
@@ -54,7 +56,7 @@ class Worker:
             TypeError: A goal was chosen, but the environment takes none.
         """
         if pursue is not None:
-            if not isinstance(self.env, SceneEnv):
+            if not self._takes_goals:
                 raise TypeError(f"{self.env.spec.task} takes no goals from outside")
             goal = pursue(self._driver.observation, self.task_goal)
             self.env.set_goal(goal)

@@ -30,19 +30,30 @@ def in_gymnasium_order(observation: Observation) -> NDArray[np.float32]:
     return np.concatenate(parts)
 
 
+def towards_object(observation: Observation, rng: np.random.Generator) -> NDArray[np.float32]:
+    """A random action, half of the time one that drives the gripper into the object; some beyond the limits."""
+    action = rng.uniform(-1.3, 1.3, 4)
+    if len(observation.achieved) > 1 and rng.random() < 0.5:
+        action[:3] = 10.0 * (observation.achieved[1] - observation.achieved[0]) + rng.normal(0, 0.1, 3)
+    return action.astype(np.float32)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_numbers_equal_gymnasiums(task: str) -> None:
+    """Whole episodes to the time limit, a seed twice, and one broken off: what came before must not matter."""
     ours = FetchEnv(task)
     theirs = load_gymnasium().make(TASKS[task].env_id)
     rng = np.random.default_rng(0)
-    for seed in (0, 1_000_003):
+    moved = 0.0
+    for seed, steps in ((0, 50), (1_000_003, 17), (2_000_000, 50), (0, 50)):
         observation = ours.reset(seed)
+        start = observation.achieved[-1]
         raw, _ = theirs.reset(seed=seed)
         np.testing.assert_array_equal(ours.goal.value, raw["desired_goal"].astype(np.float32))
-        for index in range(50):
+        for index in range(steps):
             np.testing.assert_array_equal(in_gymnasium_order(observation), raw["observation"].astype(np.float32))
             np.testing.assert_array_equal(observation.achieved[-1], raw["achieved_goal"].astype(np.float32))
-            action = rng.uniform(-1.3, 1.3, 4).astype(np.float32)
+            action = towards_object(observation, rng)
             step = ours.step(action)
             raw, reward, terminated, truncated, info = theirs.step(action)
             observation = step.observation
@@ -50,6 +61,10 @@ def test_numbers_equal_gymnasiums(task: str) -> None:
             assert step.terminated == terminated
             assert step.truncated == truncated == (index == 49)
             assert step.success == bool(info["is_success"])
+        np.testing.assert_array_equal(ours.data.qpos, theirs.unwrapped.data.qpos)
+        np.testing.assert_array_equal(ours.data.qvel, theirs.unwrapped.data.qvel)
+        moved = max(moved, float(np.linalg.norm(observation.achieved[-1] - start)))
+    assert moved > 0.02, "the object must have been touched"
     theirs.close()
     ours.close()
 

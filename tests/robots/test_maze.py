@@ -17,22 +17,47 @@ from robots.maze import TASKS, PointMazeEnv
 def test_numbers_equal_gymnasiums(task: str) -> None:
     ours = PointMazeEnv(task)
     theirs = load_gymnasium().make(TASKS[task], continuing_task=True, reset_target=False)
-    rng = np.random.default_rng(0)
-    for seed in (0, 1_000_003):
+    rng, horizon = np.random.default_rng(0), ours.spec.horizon
+    fastest = 0.0
+    for seed, steps in ((0, horizon), (1_000_003, 40), (2_000_000, horizon), (0, 40)):
         observation = ours.reset(seed)
         raw, _ = theirs.reset(seed=seed)
         np.testing.assert_array_equal(ours.goal.value[:2], raw["desired_goal"].astype(np.float32))
-        for index in range(ours.spec.horizon):
+        force = rng.uniform(-1, 1, 2)
+        for index in range(steps):
             np.testing.assert_array_equal(observation.state, raw["observation"].astype(np.float32))
             np.testing.assert_array_equal(observation.achieved[0, :2], raw["achieved_goal"].astype(np.float32))
-            action = rng.uniform(-1.3, 1.3, 2).astype(np.float32)
+            if index % 60 == 0:
+                force = rng.uniform(-1.3, 1.3, 2)
+            action = (force + rng.normal(0, 0.1, 2)).astype(np.float32)
             step = ours.step(action)
             raw, reward, terminated, truncated, info = theirs.step(action)
             observation = step.observation
             assert step.reward == reward
             assert step.terminated == terminated
-            assert step.truncated == truncated == (index == ours.spec.horizon - 1)
+            assert step.truncated == truncated == (index == horizon - 1)
             assert step.success == info["success"]
+            fastest = max(fastest, float(np.abs(observation.state[2:]).max()))
+        np.testing.assert_array_equal(ours.data.qpos, theirs.unwrapped.data.qpos)
+        np.testing.assert_array_equal(ours.data.qvel, theirs.unwrapped.data.qvel)
+    assert fastest > 1.0, "the walls must have been met"
+    theirs.close()
+    ours.close()
+
+
+@pytest.mark.parametrize("speed", [5.0, 5.1, 80.0])
+def test_speed_is_limited_before_a_step_as_gymnasium_does(speed: float) -> None:
+    ours = PointMazeEnv("point_umaze")
+    theirs = load_gymnasium().make(TASKS["point_umaze"], continuing_task=True, reset_target=False)
+    ours.reset(0)
+    theirs.reset(seed=0)
+    for data in (ours.data, theirs.unwrapped.data):
+        data.qvel[:] = (speed, -speed)
+    action = np.float32([0.3, -0.2])
+    observation = ours.step(action).observation
+    raw, *_ = theirs.step(action)
+    np.testing.assert_array_equal(observation.state, raw["observation"].astype(np.float32))
+    assert np.abs(observation.state[2:]).max() < 5.1
     theirs.close()
     ours.close()
 

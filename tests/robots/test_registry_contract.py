@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from embodied.errors import LayoutError, UserError
 from embodied.protocols import Env, SceneEnv
 from embodied.spec import width_of
 from embodied.types import SKILLS, Goal, Observation, Step
-from robots.base import CheckedEnv, SpaceError
+from robots.base import CheckedEnv, ObservationCheck, SpaceError
+from robots.fetch import FetchEnv
 from robots.registry import make_env, spec_of, task_names
 
 TASKS = (*task_names(), "gym:FetchReach-v4")
@@ -299,3 +301,51 @@ def test_check_names_key_dtype_shape_and_range(fault: str, message: str) -> None
     with pytest.raises(SpaceError, match=message):
         broken.step(np.zeros(4, dtype=np.float32))
     broken.close()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("part", ["state", "entities", "achieved"])
+def test_one_number_that_is_none_is_found_wherever_it_is(part: str, number: float) -> None:
+    env = make_env("fetch_push")
+    observation, check = env.reset(0), ObservationCheck(env.spec)
+    array = getattr(observation, part)
+    for index in (0, array.size // 2, array.size - 1):
+        spoilt = array.copy()
+        spoilt.flat[index] = number
+        with pytest.raises(SpaceError, match=f"fetch_push: observation.{part} is not finite"):
+            check(replace(observation, **{part: spoilt}))
+        spoilt.flat[index] = np.float32(3e38)
+        check(replace(observation, **{part: spoilt}))
+    env.close()
+
+
+def test_a_wrapper_that_passes_attributes_on_is_stepped_itself() -> None:
+    class Wrapper:
+        def __init__(self, inner: Any) -> None:
+            self._inner, self.seen = inner, 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def step(self, action: Any) -> Step:
+            self.seen += 1
+            return self._inner.step(action)
+
+    wrapper = Wrapper(FetchEnv("fetch_reach"))
+    env = CheckedEnv(wrapper)
+    env.reset(0)
+    env.step(np.zeros(4, dtype=np.float32))
+    assert wrapper.seen == 1
+    env.close()
+
+
+def test_what_was_sent_can_be_changed_afterwards(env: CheckedEnv) -> None:
+    env.reset(0)
+    action = np.full(env.spec.action_width, 0.25, dtype=np.float32)
+    step = env.step(action)
+    action[:] = 0.75
+    assert step.action.tolist() == [0.25] * env.spec.action_width
+    kept = [part.copy() for part in (step.observation.state, step.observation.entities, step.observation.achieved)]
+    env.step(action)
+    for old, part in zip(kept, ("state", "entities", "achieved"), strict=True):
+        np.testing.assert_array_equal(getattr(step.observation, part), old)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from robots.rewards import NegativeSparseReward, PositiveSparseReward, masked_distance
+from embodied.types import Goal
+from robots.rewards import NegativeSparseReward, PositiveSparseReward, masked_distance, wish_distance, wish_of
 
 
 def test_distance_counts_masked_components_only() -> None:
@@ -40,3 +41,14 @@ def test_batch_equals_single_calls_bit_for_bit() -> None:
             rows = slice(index, index + 1)
             single = reward(achieved[rows], goal[rows], mask[rows])
             assert (single.reward[0], single.success[0]) == (batch.reward[index], batch.success[index])
+            wish = wish_of(Goal("gripper", goal[index], mask[index]))
+            assert reward.of_step(achieved[index].tolist(), wish) == (single.reward[0], single.success[0])
+
+
+def test_a_distance_without_arrays_is_the_same_to_the_last_bit() -> None:
+    rng = np.random.default_rng(1)
+    achieved, goal = rng.normal(0, 1, (2, 1000, 3)).astype(np.float32)
+    mask = rng.random((1000, 3)) < 0.7
+    wishes = [wish_of(Goal("gripper", *pair)) for pair in zip(goal, mask, strict=True)]
+    found = [wish_distance(row, wish) for row, wish in zip(achieved.tolist(), wishes, strict=True)]
+    np.testing.assert_array_equal(found, masked_distance(achieved, goal, mask))
