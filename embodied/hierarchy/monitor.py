@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ STILL_M = 0.005
 """A gripper or robot that moved less than this is said not to have moved."""
 LASTING = frozenset({"in", "on", "left_of", "right_of", "in_front_of", "behind", "near"})
 """Facts that still have to hold when the robot has come to rest."""
-Phase = Literal["rise", "hover", "go", "hold"]
+Phase = Literal["rise", "hover", "go", "hold", "clear", "above", "down", "close", "up", "over", "lower", "open", "done"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class StepRecord:
     subgoal: int
     """Index into the report's subgoals; the last one's while holding still at the end."""
     phase: Phase
-    """rise: away from what was touched; hover: to a point above the target; go: to the goal; hold: standing still."""
+    """rise: away from what was touched; hover: to a point above the target; go: to the goal; hold: standing still; the
+    others are stages of handling a thing."""
     goal: Goal
     """What the controller was asked for, in B."""
     distance_m: float
@@ -70,6 +72,29 @@ class ExecutedSubgoal:
         }
 
 
+class Entry:
+    """What is known of a subgoal while it is pursued."""
+
+    def __init__(self, subgoal: Subgoal) -> None:
+        self.subgoal = subgoal
+        self.reached, self.steps, self.attempts, self.distance_m, self.why = False, 0, 0, math.nan, "not tried"
+
+    def report(self) -> ExecutedSubgoal:
+        """As it stands."""
+        s = self.subgoal
+        return ExecutedSubgoal(s.skill, s.args, self.reached, self.steps, self.attempts, self.distance_m, self.why)
+
+
+def same_step(a: Subgoal, b: Subgoal) -> bool:
+    """Both are the same step of a plan, wherever their targets lie."""
+    return (a.skill, a.args) == (b.skill, b.args)
+
+
+def call(subgoal: Subgoal) -> str:
+    """As one writes it: `place(red_block, left_tray)`."""
+    return f"{subgoal.skill}({', '.join(subgoal.args)})"
+
+
 @dataclass(frozen=True)
 class ExecutionReport:
     """What became of a plan."""
@@ -108,10 +133,19 @@ class Monitor:
     `touch` is reached when the contact becomes true during the attempt: one that was there before has to end first.
     Other skills are reached when all success facts hold, or, where there are none, when the goal entity is within the
     tolerance of the goal.
+
+    Args:
+        subgoal: What is attempted.
+        observation: Before the attempt.
+        state: Before the attempt.
+        at_the_end: Judged only when `conclude` says that the attempt is over: a thing that lies where it should is not
+            placed while the fingers are still round it.
     """
 
-    def __init__(self, subgoal: Subgoal, observation: Observation, state: SceneState) -> None:
-        self._subgoal = subgoal
+    def __init__(
+        self, subgoal: Subgoal, observation: Observation, state: SceneState, *, at_the_end: bool = False
+    ) -> None:
+        self._subgoal, self._at_the_end = subgoal, at_the_end
         self._start = _mover(observation, state)
         self._travel_m = 0.0
         self.distance_m = self._distance(observation)
@@ -125,9 +159,14 @@ class Monitor:
         self.distance_m = self._distance(observation)
         self._travel_m = max(self._travel_m, float(np.linalg.norm(_mover(observation, state) - self._start)))
         now = self._holds(observation, state)
-        self.reached = self.reached or (now and (self._subgoal.skill != "touch" or not self._true))
+        new = now and (self._subgoal.skill != "touch" or not self._true)
+        self.reached = self.reached or (new and not self._at_the_end)
         self._true = now
         return self.reached
+
+    def conclude(self) -> None:
+        """The attempt is over: it is judged as things are now."""
+        self.reached = self._true
 
     def why(self, steps: int) -> str:
         """How the attempt ended, after so many control steps."""

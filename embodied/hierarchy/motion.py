@@ -8,10 +8,22 @@ import numpy as np
 
 from embodied.hierarchy.monitor import Phase
 from embodied.spec import EnvSpec
-from embodied.types import FloatArray, Goal
+from embodied.types import FloatArray, Goal, Observation
 
 FINGERS = "fingers"
+FINGER_STATE = "gripper_state"
+"""The observation's term that holds each finger's distance from the middle, in metres."""
 CLOSED = -1.0
+
+
+@dataclass(frozen=True)
+class Fingers:
+    """How the fingers are to be held."""
+
+    opening_m: float
+    """Wanted distance of each finger from the middle."""
+    press_m: float = 0.0
+    """Closing: they are asked to go so much further in from wherever they are, which makes a force of it."""
 
 
 def hold_action(spec: EnvSpec) -> FloatArray:
@@ -23,11 +35,53 @@ def hold_action(spec: EnvSpec) -> FloatArray:
 
 def close_fingers(action: FloatArray, spec: EnvSpec) -> None:
     """Sets the action's finger command, where it has one, to closed; in place."""
-    start = 0
+    for columns in _columns(spec, FINGERS):
+        action[columns] = CLOSED
+
+
+def set_fingers(action: FloatArray, spec: EnvSpec, observation: Observation, wanted: Fingers) -> None:
+    """Sets the action's finger command, where it has one; in place.
+
+    Fetch's finger actuators hold a position: an action moves what they hold from where the fingers are, 1 by a metre
+    (`MujocoFetchEnv._set_action` with relative control). Where the fingers' place is not observed they open or close
+    as far as they can.
+    """
+    now = _finger_opening(observation)
+    if now is None:
+        command = CLOSED if wanted.press_m else -CLOSED
+    elif wanted.press_m:
+        command = min(wanted.opening_m - now, 0.0) - wanted.press_m
+    else:
+        command = wanted.opening_m - now
+    for columns in _columns(spec, FINGERS):
+        action[columns] = command
+
+
+def slow_down(action: FloatArray, spec: EnvSpec, share: float) -> None:
+    """Keeps only a share of everything but the finger command; in place."""
+    fingers = [(columns, action[columns].copy()) for columns in _columns(spec, FINGERS)]
+    action *= np.float32(share)
+    for columns, command in fingers:
+        action[columns] = command
+
+
+def _columns(spec: EnvSpec, name: str) -> list[slice]:
+    start, found = 0, []
     for term in spec.actions:
-        if term.name == FINGERS:
-            action[start : start + term.width] = CLOSED
+        if term.name == name:
+            found.append(slice(start, start + term.width))
         start += term.width
+    return found
+
+
+def _finger_opening(observation: Observation) -> float | None:
+    """Mean distance of the fingers from the middle, metres."""
+    start = 0
+    for term in observation.layout.robot:
+        if term.name == FINGER_STATE:
+            return float(observation.state[start : start + term.width].mean())
+        start += term.width
+    return None
 
 
 def nothing_wanted(spec: EnvSpec) -> Goal:

@@ -83,6 +83,9 @@ class GroundingContext:
     """Space left between things that are set side by side."""
     tolerance_m: float = 0.05
     max_steps: int = 50
+    place_tolerance_m: float = 0.03
+    """For things that are moved."""
+    move_max_steps: int = 150
     drive_tolerance_m: float = 0.45
     drive_max_steps: int = 1000
 
@@ -186,13 +189,14 @@ class _Grounder:
         entity = step.args[0] if step.skill in MOVES else "robot" if drives else "gripper"
         asked = target - self.context.touch_depth_m * _UP if step.skill == "touch" else target
         mask = np.array([step.skill != "hold", step.skill != "hold", step.skill != "hold" and not drives])
-        steps = self.context.drive_max_steps if drives else self.context.max_steps
+        c, moves = self.context, step.skill in MOVES
+        steps = c.drive_max_steps if drives else c.move_max_steps if moves else c.max_steps
         return Subgoal(
             skill=step.skill,
             args=step.args,
             goal=Goal(entity, self.scene.base.to_base(asked).astype(np.float32), mask),
             target_m=(float(target[0]), float(target[1]), float(target[2])),
-            tolerance_m=self.context.drive_tolerance_m if drives else self.context.tolerance_m,
+            tolerance_m=c.drive_tolerance_m if drives else c.place_tolerance_m if moves else c.tolerance_m,
             max_steps=step.max_steps if step.max_steps is not None else steps,
             success=self._success(step),
             avoid=step.avoid,
