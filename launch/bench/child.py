@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def run_child(words: Sequence[str], log: Path) -> Ended:
 def _die_with_parent() -> None:
     """Linux's `prctl(PR_SET_PDEATHSIG)`, prctl(2); elsewhere an orphan runs to its end."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 NULL = "null"
 """The system that does nothing."""
+SCHEDULE = (
+    "eval_every", "eval_late_after", "eval_every_late", "eval_episodes", "eval_seed", "final_episodes", "final_seed",
+)  # fmt: skip
+"""Of a training's settings those that everybody shares, whatever their own presets say."""
 
 
 def run(config: KEYS, table: Table) -> list[str]:
@@ -109,7 +113,8 @@ def _measure(system: System, config: KEYS, loop: TrainConfig, table: Table, curv
 
 def _our_words(system: System, config: KEYS, loop: TrainConfig, run_dir: Path) -> list[str]:
     own = dict(word.split("=", 1) for word in system.words)
-    return training_words({"task": config.task, "preset": config.preset, **own}, loop, run_dir)
+    watched = {f"loop.{name}": getattr(loop, name) for name in SCHEDULE}
+    return training_words({"task": config.task, "preset": config.preset, **own, **watched}, loop, run_dir)
 
 
 def _peer_words(system: System, config: KEYS, loop: TrainConfig, result: Path) -> list[str]:
