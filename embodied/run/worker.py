@@ -29,8 +29,7 @@ class Worker:
             on_episode: Takes finished episodes, each with the task's own goal.
         """
         self.env = env
-        # Asked once: the answer costs more than many a step.
-        self._takes_goals = isinstance(env, SceneEnv)
+        self._scene: SceneEnv | None = None
         self._driver = Driver(env, EpisodeRecorder(env.spec, lambda episode: on_episode(episode, self.task_goal)))
         self._seed = 0
         self._actions: list[FloatArray] = []
@@ -48,6 +47,8 @@ class Worker:
         self._driver.reset(seed)
         self._seed, self._actions, self._goals = seed, [], []
         self.task_goal = self.env.goal
+        # Asked once an episode: the answer costs more than many a step.
+        self._scene = self.env if isinstance(self.env, SceneEnv) else None
 
     def step(self, act: Act, pursue: Pursue | None = None, over: Callable[[Observation], bool] | None = None) -> None:
         """One control step, for the task's goal or the one that `pursue` chooses; `over` may break the episode off.
@@ -56,10 +57,10 @@ class Worker:
             TypeError: A goal was chosen, but the environment takes none.
         """
         if pursue is not None:
-            if not self._takes_goals:
+            if self._scene is None:
                 raise TypeError(f"{self.env.spec.task} takes no goals from outside")
             goal = pursue(self._driver.observation, self.task_goal)
-            self.env.set_goal(goal)
+            self._scene.set_goal(goal)
             self._goals.append(goal)
 
         def remembered(observation: Observation, goal: Goal) -> FloatArray:
