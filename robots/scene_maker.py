@@ -78,6 +78,11 @@ class MadeThing:
     position_m: tuple[float, float, float]
     yaw_rad: float
 
+    @property
+    def rest_height_m(self) -> float:
+        """Height of its centre when it lies on the table."""
+        return TABLE_TOP_M + self.half_height_m
+
 
 @dataclass(frozen=True)
 class MadeZone:

@@ -21,7 +21,7 @@ PRESETS = ("fast", "frugal", "debug")
 class KEYS:
     """Keys of `embodied bench`; which of them a suite looks at stands in their help."""
 
-    suite: str = key("which table: learning, learner, stepping")
+    suite: str = key("which table: learning, learner, stepping, tabletop")
     seed: int = key("root of every random number; the first of several seeds", 0, minimum=0)
     resume: str = key("auto: go on behind the rows that are in out", "no", choices=("no", "auto"))
     task: str = key("learning: a task that Gymnasium has too", "fetch_push")
@@ -36,6 +36,8 @@ class KEYS:
         "learning: processor seconds of training, evaluations not counted, after which a run is stopped",
         3600.0, unit="s",
     )  # fmt: skip
+    controller: str = key("tabletop: who acts: run folder or zoo:<name>", "zoo:tabletop", literal=True)
+    scenes: int = key("tabletop: how many for each skill", 100, minimum=1)
     out: str = key("folder of the table; default runs/bench/<time>-<suite>", "", literal=True)
 
 
