@@ -39,14 +39,20 @@ def refuse_too_large(rows: int, bytes_per_row: int) -> None:
     )
 
 
-def has_bfloat16() -> bool:
-    """Whether the processor has dot products of bfloat16 numbers; False where the system does not tell."""
+def processor_flags() -> frozenset[str]:
+    """What the processor says it can do, in Linux' words; empty where the system does not tell."""
     try:
         lines = Path("/proc/cpuinfo").read_text("ascii", errors="replace").splitlines()
     except OSError:
-        return False
-    flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith(("flags", "Features"))), [])
-    return not {"avx512_bf16", "amx_bf16", "bf16"}.isdisjoint(flags)
+        return frozenset()
+    return frozenset(
+        next((line.split(":", 1)[1].split() for line in lines if line.startswith(("flags", "Features"))), ())
+    )
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor has dot products of bfloat16 numbers."""
+    return not processor_flags().isdisjoint({"avx512_bf16", "amx_bf16", "bf16"})
 
 
 def _cgroup_free() -> int | None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from embodied.learning import beta
 from embodied.learning.flat import FlatParameters
 from embodied.learning.normalizer import Normalizer
-from embodied.learning.stacked import Layer, Norm, Pair, StackedMlp
+from embodied.learning.stacked import Layer, Norm, Pair
 
 
 @dataclass(frozen=True)
@@ -98,23 +98,21 @@ class PolicyModule(nn.Module):
         """alpha and beta, each (B, A), from normalised features."""
         return beta.concentrations(self.head(self.trunk(features)), self.shape.max_concentration)
 
-    def stacked(self, flat: FlatParameters, half: bool = False) -> StackedMlp:
-        """Trunk and head as a stack of one member: normalised features (B, I) to the head's outputs (1, B, 2A).
+    def layers(self, flat: FlatParameters) -> list[Layer]:
+        """Trunk and head as a stack of one member, from normalised features (B, I) to the head's outputs (1, B, 2A).
 
         Args:
             flat: The module's parameters.
-            half: See `StackedMlp`.
         """
-        linear = [layer for layer in (*self.trunk, self.head) if isinstance(layer, nn.Linear)]
-        layers = [
+        return [
             Layer(
                 Pair(layer.weight[None], flat.gradient(layer.weight)[None]),
                 Pair(layer.bias[None, None], flat.gradient(layer.bias)[None, None]),
                 turned=True,
             )
-            for layer in linear
+            for layer in (*self.trunk, self.head)
+            if isinstance(layer, nn.Linear)
         ]
-        return StackedMlp(layers, half)
 
 
 class CriticEnsemble(nn.Module):
@@ -152,12 +150,11 @@ class CriticEnsemble(nn.Module):
             hidden = torch.relu(hidden)
         return hidden.squeeze(-1)
 
-    def stacked(self, flat: FlatParameters, half: bool = False) -> StackedMlp:
-        """The same as a stack: (features, 2 unit - 1) of shape (B, I + A) to values (N, B, 1).
+    def layers(self, flat: FlatParameters) -> list[Layer]:
+        """The same as a stack, from (features, 2 unit - 1) of shape (B, I + A) to values (N, B, 1).
 
         Args:
             flat: The module's parameters.
-            half: See `StackedMlp`.
         """
 
         def pairs(parameters: nn.ParameterList) -> list[Pair]:
@@ -165,8 +162,14 @@ class CriticEnsemble(nn.Module):
 
         norms: list[Norm | None] = [Norm(*pair) for pair in zip(pairs(self.gains), pairs(self.shifts), strict=True)]
         norms += [None] * (len(self.weights) - len(norms))
-        parts = zip(pairs(self.weights), pairs(self.biases), norms, strict=True)
-        return StackedMlp([Layer(weight, bias, norm=norm) for weight, bias, norm in parts], half)
+        layers = [
+            Layer(weight, bias, norm=norm)
+            for weight, bias, norm in zip(pairs(self.weights), pairs(self.biases), norms, strict=True)
+        ]
+        # A column of weights is the same memory as a row of them, which is quicker to multiply with.
+        weight = layers[-1].weight
+        turned = Pair(weight.value.transpose(1, 2), weight.gradient.transpose(1, 2))
+        return [*layers[:-1], Layer(turned, layers[-1].bias, turned=True)]
 
 
 def _uniform_fan_in(weight: Tensor, fan_in: int, generator: torch.Generator) -> None:

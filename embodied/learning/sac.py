@@ -13,6 +13,7 @@ from torch import Tensor
 
 from embodied.errors import UserError
 from embodied.learning import beta, losses
+from embodied.learning.compiled import make_stack
 from embodied.learning.controller import TorchController, manifest_of, save_controller
 from embodied.learning.flat import FlatAdam, FlatParameters
 from embodied.learning.memory import has_bfloat16
@@ -35,6 +36,8 @@ class SacConfig:
     """Members of the ensemble; the least of their values counts."""
     critic_layer_norm: bool = False
     """Layer normalisation in the critics."""
+    compiled: bool = True
+    """Use compiled code for the networks, where there is a C compiler."""
     precision: str = "float32"
     """Of the products between hidden layers: float32, bfloat16, or auto: bfloat16 where the processor computes in it.
     Parameters, sums and losses are float32 always."""
@@ -119,10 +122,9 @@ class SacLearner:
         self._log_temperature = torch.tensor(np.log(config.initial_temperature), dtype=torch.float32)
         self._temperature_slope = torch.zeros(())
         self._flat = {name: FlatParameters(module) for name, module in self._modules().items()}
-        half = config.in_bfloat16
-        self._policies = self.policy.stacked(self._flat["policy"], half)
-        self._critics, self._targets = (
-            getattr(self, name).stacked(self._flat[name], half) for name in ("critic", "target")
+        self._policies, self._critics, self._targets = (
+            make_stack(module.layers(self._flat[name]), config.in_bfloat16, config.compiled, backwards=name != "target")
+            for name, module in self._modules().items()
         )
         self._targets.share_rooms(self._critics)
         policy, critic = self._flat["policy"], self._flat["critic"]
@@ -270,7 +272,7 @@ class SacLearner:
         for stack in (self._policies, self._critics, self._targets):
             stack.refresh()
 
-    def _modules(self) -> dict[str, torch.nn.Module]:
+    def _modules(self) -> dict[str, PolicyModule | CriticEnsemble]:
         return {"policy": self.policy, "critic": self.critic, "target": self.target}
 
 

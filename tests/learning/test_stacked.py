@@ -6,12 +6,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from embodied.learning.compiled import CompiledMlp, Stack, library, make_stack
 from embodied.learning.flat import FlatAdam, FlatParameters
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
 from embodied.learning.stacked import StackedMlp
 
-ROWS = 40
-WIDTHS = (24, 32, 16)
+ROWS = 301
+WIDTHS = (24, 53, 36)
+MAKERS = {"eager": StackedMlp, "compiled": CompiledMlp}
+
+
+makers = pytest.mark.parametrize(
+    "make",
+    ["eager", pytest.param("compiled", marks=pytest.mark.skipif(library() is None, reason="needs a C compiler"))],
+)
 
 
 def _generator() -> torch.Generator:
@@ -27,13 +35,13 @@ def _shaken(module: nn.Module) -> None:
 
 
 def _critic(
-    layer_norm: bool, half: bool = False, members: int = 3
-) -> tuple[CriticEnsemble, FlatParameters, StackedMlp]:
+    make: str, layer_norm: bool, half: bool = False, members: int = 3
+) -> tuple[CriticEnsemble, FlatParameters, Stack]:
     critic = CriticEnsemble(members, 7, WIDTHS, layer_norm)
     critic.initialise(_generator())
     _shaken(critic)
     flat = FlatParameters(critic)
-    return critic, flat, critic.stacked(flat, half)
+    return critic, flat, MAKERS[make](critic.layers(flat), half)
 
 
 def _inputs(width: int = 7) -> tuple[Tensor, Tensor]:
@@ -52,9 +60,10 @@ def _autograd(critic: CriticEnsemble, slopes: Tensor, first: int | None = None) 
     return values.detach(), gradients, action / 2.0
 
 
+@makers
 @pytest.mark.parametrize("layer_norm", [False, True])
-def test_values_and_gradients_of_critics_are_autograds(layer_norm: bool) -> None:
-    critic, flat, stacked = _critic(layer_norm)
+def test_values_and_gradients_of_critics_are_autograds(make: str, layer_norm: bool) -> None:
+    critic, flat, stacked = _critic(make, layer_norm)
     features, unit = _inputs()
     slopes = torch.randn(3, ROWS, generator=_generator())
     values, gradients, action = _autograd(critic, slopes)
@@ -67,8 +76,9 @@ def test_values_and_gradients_of_critics_are_autograds(layer_norm: bool) -> None
         torch.testing.assert_close(flat.gradient(parameter), gradient, rtol=1e-4, atol=1e-4)
 
 
-def test_a_few_of_the_critics_leave_the_gradients_of_parameters_alone() -> None:
-    critic, flat, stacked = _critic(layer_norm=True)
+@makers
+def test_a_few_of_the_critics_leave_the_gradients_of_parameters_alone(make: str) -> None:
+    critic, flat, stacked = _critic(make, layer_norm=True)
     features, unit = _inputs()
     slopes = torch.randn(2, ROWS, generator=_generator())
     twin = CriticEnsemble(2, 7, WIDTHS, True)
@@ -81,7 +91,8 @@ def test_a_few_of_the_critics_leave_the_gradients_of_parameters_alone() -> None:
     assert not flat.gradients.any()
 
 
-def test_rows_that_had_no_part_in_the_loss_are_left_out_of_the_policys_gradient() -> None:
+@makers
+def test_rows_that_had_no_part_in_the_loss_are_left_out_of_the_policys_gradient(make: str) -> None:
     shape = PolicyShape(4, 3, (-1.0, -1.0), (1.0, 1.0), WIDTHS)
     policy = PolicyModule(shape)
     policy.initialise(_generator())
@@ -93,15 +104,16 @@ def test_rows_that_had_no_part_in_the_loss_are_left_out_of_the_policys_gradient(
     slopes = torch.randn(ROWS // 2, 4, generator=_generator())
     raw = twin.head(twin.trunk(features))
     gradients = torch.autograd.grad((raw[: ROWS // 2] * slopes).sum(), list(twin.parameters()))
-    stacked = policy.stacked(flat)
+    stacked = MAKERS[make](policy.layers(flat))
     torch.testing.assert_close(stacked.forward(features)[0], raw.detach(), rtol=1e-4, atol=1e-5)
     stacked.backward(slopes[None])
     for parameter, gradient in zip(policy.parameters(), gradients, strict=True):
         torch.testing.assert_close(flat.gradient(parameter), gradient, rtol=1e-4, atol=1e-5)
 
 
+@makers
 @pytest.mark.parametrize("layer_norm", [False, True])
-def test_bfloat16_stays_near_float32(layer_norm: bool) -> None:
+def test_bfloat16_stays_near_float32(make: str, layer_norm: bool) -> None:
     """A bfloat16 has 8 bits: values are right to a few parts in a thousand of their typical size.
 
     About as many units change between on and off, and a gradient that passes one unit in 200 wrongly is off by the
@@ -111,7 +123,7 @@ def test_bfloat16_stays_near_float32(layer_norm: bool) -> None:
     slopes = torch.randn(3, ROWS, 1, generator=_generator())
     results = []
     for half in (False, True):
-        _, flat, stacked = _critic(layer_norm, half)
+        _, flat, stacked = _critic(make, layer_norm, half)
         values = stacked.forward(torch.cat((features, 2.0 * unit - 1.0), 1)).clone()
         action = stacked.backward(slopes, inputs=2)
         results.append((values, flat.gradients, action))
@@ -120,8 +132,9 @@ def test_bfloat16_stays_near_float32(layer_norm: bool) -> None:
         assert 1e-5 < error < bound
 
 
-def test_changed_parameters_count_after_a_refresh() -> None:
-    critic, flat, stacked = _critic(layer_norm=True)
+@makers
+def test_changed_parameters_count_after_a_refresh(make: str) -> None:
+    critic, flat, stacked = _critic(make, layer_norm=True)
     features, unit = _inputs()
     inputs = torch.cat((features, 2.0 * unit - 1.0), 1)
     before = stacked.forward(inputs).clone()
@@ -132,9 +145,10 @@ def test_changed_parameters_count_after_a_refresh() -> None:
     assert (after - before.squeeze(2)).abs().max() > 1e-2
 
 
-def test_batches_of_many_sizes_take_turns() -> None:
-    critic, _, stacked = _critic(layer_norm=True)
-    for rows in (3, 40, 5, 17, 1, 9, 3, 40):
+@makers
+def test_batches_of_many_sizes_take_turns(make: str) -> None:
+    critic, _, stacked = _critic(make, layer_norm=True)
+    for rows in (3, 40, 5, 192, 17, 1, 301, 3, 40):
         features, unit = (part[:rows] for part in _inputs())
         values = stacked.forward(torch.cat((features, 2.0 * unit - 1.0), 1)).squeeze(2)
         torch.testing.assert_close(values, critic(features, unit), rtol=1e-4, atol=1e-5)
@@ -178,4 +192,4 @@ def test_adam_is_torchs_and_goes_on_where_it_was_saved() -> None:
 def test_a_policys_shape_says_how_wide_its_stack_is() -> None:
     shape = replace(PolicyShape(4, 3, (-1.0,), (1.0,), (8,)), ignored=(0, 5), differences=((1, 2),))
     policy = PolicyModule(shape)
-    assert policy.stacked(FlatParameters(policy)).input_width == shape.input_width == 6
+    assert make_stack(policy.layers(FlatParameters(policy))).input_width == shape.input_width == 6

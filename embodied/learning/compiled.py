@@ -1,0 +1,230 @@
+"""The same perceptrons as `stacked.py`, by C code that is compiled where it is first used.
+
+Half of the time of an eager update is spent between its products: on hundreds of small calls, and on intermediate
+results that leave the caches before they are used. `stacked.c` does a forward or a backward pass in one call. Where no
+compiler works there is `StackedMlp`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from embodied.learning.memory import processor_flags
+from embodied.learning.stacked import KEPT_ROOMS, Layer, StackedMlp
+
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = (
+    *("-O3", "-march=native", "-std=gnu11", "-fPIC", "-shared"),
+    *("-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros"),
+)
+WIDE = "-mprefer-vector-width=512"
+"""Only x86 compilers know it."""
+TIMEOUT_S = 120.0
+BLOCK, PANEL = 96, 32
+"""Rows of a block and columns of a panel in `stacked.c`, at most."""
+
+
+class _Layer(ctypes.Structure):
+    """`Layer` of `stacked.c`."""
+
+    _fields_ = [
+        *((name, ctypes.c_long) for name in ("input_width", "output_width", "turned", "normed", "half")),
+        *((name, ctypes.c_void_p) for name in ("weight", "bias", "gain", "shift")),
+        *((name, ctypes.c_void_p) for name in ("weight_slope", "bias_slope", "gain_slope", "shift_slope")),
+        *((name, ctypes.c_void_p) for name in ("panels", "turned_panels", "base", "sums", "scales", "outputs")),
+    ]
+
+
+class _Scratch(ctypes.Structure):
+    """`Scratch` of `stacked.c`."""
+
+    _fields_ = [("slopes", ctypes.c_void_p * 2), ("panels", ctypes.c_void_p), ("pairs", ctypes.c_void_p)]
+
+
+class CompiledMlp:
+    """`StackedMlp` in C, method for method; results differ in the last bits. bfloat16 products stay float32 sums."""
+
+    def __init__(self, layers: Sequence[Layer], half: bool = False, backwards: bool = True) -> None:
+        """Args:
+        layers: First to last.
+        half: As in `StackedMlp`.
+        backwards: Whether there will be backward passes.
+
+        Raises:
+            RuntimeError: There is no compiled code, or none for `half`.
+        """
+        code = library()
+        if code is None or (half and not code.has_half()):
+            raise RuntimeError("there is no compiled code for this: use StackedMlp")
+        self.layers = tuple(layers)
+        self.members, self.input_width, _ = layers[0].matrix.shape
+        self._code, self._backwards = code, backwards
+        self._kept: list[Tensor] = []
+        self._structs = (_Layer * len(layers))(*(self._struct(index, half) for index in range(len(layers))))
+        widest = max(max(layer.matrix.shape[1:]) for layer in layers) + PANEL
+        slopes = (ctypes.c_void_p * 2)(self._keep(BLOCK, widest), self._keep(BLOCK, widest))
+        self._scratch = _Scratch(slopes, self._keep(BLOCK, widest), self._keep(BLOCK, widest))
+        self._rooms: dict[int, _Room] = {}
+        self._room: _Room
+        self.refresh()
+
+    def share_rooms(self, other: CompiledMlp) -> None:
+        """Use the other's memory, for networks of one shape that are never between forward and backward together."""
+        self._rooms = other._rooms
+
+    def refresh(self) -> None:
+        """Take in the parameters as they are now."""
+        self._code.refresh(self._structs, len(self.layers), self.members, int(self._backwards))
+
+    def forward(self, inputs: Tensor, first: int | None = None) -> Tensor:
+        """Outputs of the `first` members (all where None): inputs (B, I) to (N, B, O), valid until the next call."""
+        members, rows = first or self.members, len(inputs)
+        if rows not in self._rooms:
+            while len(self._rooms) >= KEPT_ROOMS:
+                self._rooms.pop(next(iter(self._rooms)))
+            self._rooms[rows] = _Room(self.members, rows, self.layers)
+        self._room = room = self._rooms[rows]
+        room.inputs = inputs = inputs.contiguous()
+        room.lend(self._structs)
+        self._code.forward(
+            self._structs, len(self.layers), members, inputs.data_ptr(), rows, ctypes.byref(self._scratch)
+        )
+        return room.outputs[-1].view(-1)[: members * rows * room.outputs[-1].shape[2]].view(members, rows, -1)
+
+    def backward(self, gradient: Tensor, *, parameters: bool = True, inputs: int = 0) -> Tensor:
+        """The backward pass of the latest `forward`; arguments and result as in `StackedMlp.backward`."""
+        room, (members, used, _) = self._room, gradient.shape
+        gradient, result = gradient.contiguous(), torch.zeros(used, inputs)
+        room.lend(self._structs)
+        self._code.backward(
+            self._structs,
+            len(self.layers),
+            members,
+            room.inputs.data_ptr(),
+            len(room.inputs),
+            used,
+            gradient.data_ptr(),
+            int(parameters),
+            result.data_ptr(),
+            inputs,
+            ctypes.byref(self._scratch),
+        )
+        return result
+
+    def _keep(self, *shape: int) -> int:
+        """Address of new memory that lives as long as this object."""
+        self._kept.append(torch.zeros(shape))
+        return self._kept[-1].data_ptr()
+
+    def _struct(self, index: int, half: bool) -> _Layer:
+        layer, norm = self.layers[index], self.layers[index].norm
+        _, inputs, outputs = layer.matrix.shape
+        pairs = [layer.weight, layer.bias, *((norm.gain, norm.shift) if norm else ())]
+        if not all(part.is_contiguous() for pair in pairs for part in (pair.value, pair.gradient)):
+            raise ValueError("parameters and gradients have to be contiguous")
+        struct = _Layer(inputs, outputs, layer.turned, norm is not None, half and 0 < index < len(self.layers) - 1)
+        for name, pair in zip(("weight", "bias", "gain", "shift"), pairs, strict=False):
+            setattr(struct, name, pair.value.data_ptr())
+            setattr(struct, f"{name}_slope", pair.gradient.data_ptr())
+        struct.panels = self._keep(self.members, self._code.panel_size(inputs, outputs))
+        struct.turned_panels = self._keep(self.members, self._code.panel_size(outputs, inputs))
+        struct.base = self._keep(self.members, outputs)
+        return struct
+
+
+class _Room:
+    """What a forward pass leaves for its backward pass, for batches of one size."""
+
+    def __init__(self, members: int, rows: int, layers: Sequence[Layer]) -> None:
+        self.inputs = torch.empty(0)
+        widths = [layer.matrix.shape[2] for layer in layers]
+        self.outputs = [torch.empty(members, rows, width) for width in widths]
+        normed = [layer.norm is not None for layer in layers]
+        self._sums = [
+            torch.empty(members, rows, width if there else 0) for width, there in zip(widths, normed, strict=True)
+        ]
+        self._scales = [torch.empty(members, rows if there else 0) for there in normed]
+
+    def lend(self, structs: ctypes.Array[_Layer]) -> None:
+        """Tells the layers where their results are to lie."""
+        for struct, sums, scales, outputs in zip(structs, self._sums, self._scales, self.outputs, strict=True):
+            struct.sums, struct.scales, struct.outputs = sums.data_ptr(), scales.data_ptr(), outputs.data_ptr()
+
+
+Stack = StackedMlp | CompiledMlp
+
+
+def make_stack(layers: Sequence[Layer], half: bool = False, compiled: bool = True, backwards: bool = True) -> Stack:
+    """The fastest there is here.
+
+    Args:
+        layers: First to last.
+        half: See `StackedMlp`.
+        compiled: Whether compiled code may be used.
+        backwards: Whether there will be backward passes.
+    """
+    code = library() if compiled else None
+    if code is None or (half and not code.has_half()):
+        return StackedMlp(layers, half)
+    return CompiledMlp(layers, half, backwards)
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """`stacked.c`, compiled for this processor and kept in the user's cache folder; None where that does not work."""
+    try:
+        code = ctypes.CDLL(str(_built()))
+    except (OSError, subprocess.SubprocessError):
+        return None
+    code.panel_size.argtypes, code.panel_size.restype = [ctypes.c_long] * 2, ctypes.c_long
+    code.has_half.restype = ctypes.c_long
+    pointer, number = ctypes.c_void_p, ctypes.c_long
+    code.refresh.argtypes = [pointer, number, number, number]
+    code.forward.argtypes = [pointer, number, number, pointer, number, pointer]
+    code.backward.argtypes = [pointer, *[number] * 2, pointer, *[number] * 2, pointer, number, pointer, number, pointer]
+    return code
+
+
+def _built() -> Path:
+    """The compiled file, made where there is none for this source, compiler and processor."""
+    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
+    if compiler is None:
+        raise FileNotFoundError("no C compiler")
+    source = (files("embodied.learning") / "stacked.c").read_bytes()
+    flags = [*FLAGS, *([WIDE] if platform.machine() in ("x86_64", "AMD64") else [])]
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=TIMEOUT_S).stdout
+    told = [source, " ".join([compiler, *flags]).encode(), version, " ".join(sorted(processor_flags())).encode()]
+    name = f"stacked-{hashlib.sha256(b'|'.join(told)).hexdigest()[:24]}.so"
+    folder = _cache()
+    if not (folder / name).is_file():
+        with tempfile.TemporaryDirectory(dir=folder) as inside:
+            made = Path(inside) / name
+            command = [compiler, *flags, "-x", "c", "-", "-o", str(made), "-lm"]
+            subprocess.run(command, input=source, capture_output=True, check=True, timeout=TIMEOUT_S)
+            os.replace(made, folder / name)
+    return folder / name
+
+
+def _cache() -> Path:
+    """The user's own folder for such files; a new private one where that cannot be written."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "embodied-control"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="embodied-control-"))
