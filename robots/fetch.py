@@ -71,6 +71,7 @@ class FetchEnv(GoalScene):
         spec = _make_spec(task, self._task, env)
         marker = ("target0", [0, 1, 2])
         super().__init__(env.model, env.data, BaseFrame(), FETCH, spec, NegativeSparseReward(spec.tolerance), marker)
+        self._seed = load_gymnasium().Env.reset
         self._arm = _Arm(env)
         self._block = _Block(env) if self._task.has_object else None
         self._features = np.zeros((1, 0), dtype=np.float32)
@@ -81,9 +82,12 @@ class FetchEnv(GoalScene):
         self._env.close()
 
     def _begin(self, seed: int) -> tuple[Observation, Goal]:
-        """Gymnasium's episode for this seed."""
-        raw, _ = self._env.reset(seed=seed)
-        return self._observe(), Goal(self.spec.goal_entity, raw["desired_goal"], np.ones(3, dtype=bool))
+        """Gymnasium's episode for this seed: the steps of `BaseRobotEnv.reset`, without its observation."""
+        env = self._env
+        self._seed(env, seed=seed)
+        while not env._reset_sim():
+            pass
+        return self._observe(), Goal(self.spec.goal_entity, env._sample_goal(), np.ones(3, dtype=bool))
 
     def _simulate(self, action: FloatArray) -> None:
         self._arm.step(action)
