@@ -44,7 +44,7 @@ class _Layer(ctypes.Structure):
         *((name, ctypes.c_long) for name in ("input_width", "output_width", "turned", "normed", "half")),
         *((name, ctypes.c_void_p) for name in ("weight", "bias", "gain", "shift")),
         *((name, ctypes.c_void_p) for name in ("weight_slope", "bias_slope", "gain_slope", "shift_slope")),
-        *((name, ctypes.c_void_p) for name in ("panels", "turned_panels", "base", "sums", "scales", "outputs")),
+        *((name, ctypes.c_void_p) for name in ("panels", "turned_panels", "base", "centred", "sums", "scales", "outputs")),
     ]
 
 
@@ -135,6 +135,8 @@ class CompiledMlp:
         pairs = [layer.weight, layer.bias, *((norm.gain, norm.shift) if norm else ())]
         if not all(part.is_contiguous() for pair in pairs for part in (pair.value, pair.gradient)):
             raise ValueError("parameters and gradients have to be contiguous")
+        if layer.turned and norm:
+            raise ValueError("a turned layer cannot be normalised")
         struct = _Layer(inputs, outputs, layer.turned, norm is not None, half and 0 < index < len(self.layers) - 1)
         for name, pair in zip(("weight", "bias", "gain", "shift"), pairs, strict=False):
             setattr(struct, name, pair.value.data_ptr())
@@ -142,6 +144,8 @@ class CompiledMlp:
         struct.panels = self._keep(self.members, self._code.panel_size(inputs, outputs))
         struct.turned_panels = self._keep(self.members, self._code.panel_size(outputs, inputs))
         struct.base = self._keep(self.members, outputs)
+        if norm:
+            struct.centred = self._keep(inputs, outputs)
         return struct
 
 

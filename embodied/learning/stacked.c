@@ -36,8 +36,9 @@ typedef struct {
     /* Parameters and gradients, member after member. */
     const float *weight, *bias, *gain, *shift;
     float *weight_slope, *bias_slope, *gain_slope, *shift_slope;
-    /* Made by refresh: panels of the matrix and of its transpose, without the mean where normed; that bias. */
-    float *panels, *turned_panels, *base;
+    /* Made by refresh, without the mean where normed: panels of the matrix and of its transpose, the bias, and room for
+     * one matrix (in, out), which cannot be turned. */
+    float *panels, *turned_panels, *base, *centred;
     /* Left by forward for backward, each (members, rows, out) but scales, (members, rows). */
     float *sums, *scales, *outputs;
 } Layer;
@@ -137,56 +138,123 @@ static void product(int half, long rows, long columns, long depth, const void *a
     }
 }
 
-/* The matrix whose number (i, j) lies at from[i * row + j * column], less mean[i] or mean[j], in panels. */
-static void pack(int half, long rows, long columns, const float *from, long row, long column, const float *row_mean,
-                 const float *column_mean, float *panels) {
+/* ---- packing ---- */
+
+/* Numbers a and b in bfloat16, a in the lower half. */
+INLINE uint32_t paired(float a, float b) { return rounded(a) | (rounded(b) << 16); }
+
+/* Panels of a matrix whose rows lie `row` apart. Columns beyond the last are zero, and so is an odd last term's twin. */
+static void pack_rows(int half, long rows, long columns, const float *from, long row, float *panels) {
     const long depth = half ? even(rows) / 2 : rows;
     for (long first = 0; first < columns; first += PANEL) {
         const long width = least(PANEL, columns - first);
+        word *restrict to = (word *)panels + first * depth;
+        if (width < PANEL) memset(to, 0, sizeof(word) * PANEL * depth);
+        for (long k = 0; k < depth; k++, to += PANEL) {
+            const float *restrict source = from + (half ? 2 * k : k) * row + first;
+            if (!half) memcpy(to, source, sizeof(float) * width);
+            else if (2 * k + 1 == rows) for (long j = 0; j < width; j++) to[j].u = paired(source[j], 0.0f);
+            else for (long j = 0; j < width; j++) to[j].u = paired(source[j], source[row + j]);
+        }
+    }
+}
+
+#if LANES == 16
+#define EACH(F, S) F(0, S), F(1, S), F(2, S), F(3, S), F(4, S), F(5, S), F(6, S), F(7, S), \
+                   F(8, S), F(9, S), F(10, S), F(11, S), F(12, S), F(13, S), F(14, S), F(15, S)
+#else
+#define EACH(F, S) F(0, S), F(1, S), F(2, S), F(3, S), F(4, S), F(5, S), F(6, S), F(7, S)
+#endif
+#define UPPER(LANE, S) ((LANE) & (S) ? (LANE) - (S) + LANES : (LANE))
+#define LOWER(LANE, S) ((LANE) & (S) ? (LANE) + LANES : (LANE) + (S))
+
+/* Square of LANES words: to[i * PANEL + j] = from[j * stride + i], by swapping ever smaller blocks. */
+INLINE void turn_square(const word *from, long stride, word *to) {
+    vector line[LANES];
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; j++) line[j] = *(const loose *)(from + j * stride);
+#define SWAP(S)                                                                                                      \
+    _Pragma("GCC unroll 16") for (int j = 0; j < LANES; j++) if (!(j & (S))) {                                       \
+        const vector a = line[j], b = line[j + (S)];                                                                 \
+        line[j] = __builtin_shufflevector(a, b, EACH(UPPER, S));                                                     \
+        line[j + (S)] = __builtin_shufflevector(a, b, EACH(LOWER, S));                                               \
+    }
+#if LANES == 16
+    SWAP(8)
+#endif
+    SWAP(4) SWAP(2) SWAP(1)
+#undef SWAP
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) *(loose *)(to + i * PANEL) = line[i];
+}
+
+/* to[i * PANEL + j] = from[j * stride + i] for i < rows, j < columns. */
+static void turn(long rows, long columns, const word *from, long stride, word *to) {
+    const long square_rows = rows - rows % LANES, square_columns = columns - columns % LANES;
+    for (long j = 0; j < square_columns; j += LANES)
+        for (long i = 0; i < square_rows; i += LANES) turn_square(from + j * stride + i, stride, to + i * PANEL + j);
+    for (long j = 0; j < columns; j++)
+        for (long i = j < square_columns ? square_rows : 0; i < rows; i++) to[i * PANEL + j] = from[j * stride + i];
+}
+
+/* Panels of a matrix whose columns are the rows of `from`, `column` apart. */
+static void pack_columns(int half, long rows, long columns, const float *from, long column, float *panels) {
+    enum { PIECE = 64 };
+    const long depth = half ? even(rows) / 2 : rows;
+    for (long first = 0; first < columns; first += PANEL) {
+        const long width = least(PANEL, columns - first);
+        const float *source = from + first * column;
         word *to = (word *)panels + first * depth;
-        if (half || width < PANEL) memset(to, 0, sizeof(word) * PANEL * depth);
-        for (long i = 0; i < rows; i++) {
-            const float *source = from + i * row + first * column;
-            float line[PANEL];
-            if (column == 1) for (long j = 0; j < width; j++) line[j] = source[j];
-            else for (long j = 0; j < width; j++) line[j] = source[j * column];
-            if (row_mean) for (long j = 0; j < width; j++) line[j] -= row_mean[i];
-            if (column_mean) for (long j = 0; j < width; j++) line[j] -= column_mean[first + j];
-            word *place = to + (half ? i / 2 : i) * PANEL;
-            if (!half) for (long j = 0; j < width; j++) place[j].f = line[j];
-            else if (i % 2 == 0) for (long j = 0; j < width; j++) place[j].u = rounded(line[j]);
-            else for (long j = 0; j < width; j++) place[j].u |= rounded(line[j]) << 16;
+        if (width < PANEL) memset(to, 0, sizeof(word) * PANEL * depth);
+        if (!half) turn(rows, width, (const word *)source, column, to);
+        for (long start = 0; half && start < depth; start += PIECE) {
+            const long count = least(PIECE, depth - start), whole = least(count, rows / 2 - start);
+            word pieces[PANEL][PIECE];
+            for (long j = 0; j < width; j++) {
+                const float *restrict line = source + j * column + 2 * start;
+                for (long k = 0; k < whole; k++) pieces[j][k].u = paired(line[2 * k], line[2 * k + 1]);
+                if (whole < count) pieces[j][whole].u = paired(line[2 * whole], 0.0f);
+            }
+            turn(count, width, pieces[0], PIECE, to + start * PANEL);
         }
     }
 }
 
 /* ---- networks ---- */
 
-/* Panels and bases of the parameters as they are now; those of the transposes where `backwards`. */
-void refresh(const Layer *layers, long count, long members, long backwards) {
-    for (long index = 0; index < count; index++) {
-        const Layer l = layers[index];
-        const long row = l.turned ? 1 : l.out, column = l.turned ? l.in : 1;
-        const long size = panel_size(l.in, l.out), turned_size = panel_size(l.out, l.in);
-        for (long m = 0; m < members; m++) {
-            const float *weight = l.weight + m * l.in * l.out, *bias = l.bias + m * l.out;
-            float mean[l.in], bias_mean = 0.0f, *base = l.base + m * l.out;
-            for (long i = 0; i < l.in; i++) {
-                float sum = 0.0f;
-                if (l.normed) for (long j = 0; j < l.out; j++) sum += weight[i * row + j * column];
-                mean[i] = sum / l.out;
-            }
-            if (l.normed) for (long j = 0; j < l.out; j++) bias_mean += bias[j] / l.out;
-            for (long j = 0; j < l.out; j++) base[j] = bias[j] - bias_mean;
-            pack(l.half, l.in, l.out, weight, row, column, mean, NULL, l.panels + m * size);
-            if (backwards && index)
-                pack(l.half, l.out, l.in, weight, column, row, NULL, mean, l.turned_panels + m * turned_size);
-        }
+/* The matrix less the mean of each row, (in, out), and the bias less its own. */
+static void centre(long in, long out, const float *weight, const float *bias, float *centred, float *base) {
+    for (long i = 0; i <= in; i++) {
+        const float *restrict from = i < in ? weight + i * out : bias;
+        float *restrict to = i < in ? centred + i * out : base, sum = 0.0f;
+        for (long j = 0; j < out; j++) sum += from[j];
+        for (long j = 0; j < out; j++) to[j] = from[j] - sum / out;
     }
 }
 
+/* Panels and bases of the parameters as they are now; panels of the transposes where `backwards`. */
+void refresh(const Layer *layers, long count, long members, long backwards) {
+    for (long index = 0; index < count; index++)
+        for (long m = 0; m < members; m++) {
+            const Layer l = layers[index];
+            const float *weight = l.weight + m * l.in * l.out;
+            float *panels = l.panels + m * panel_size(l.in, l.out), *base = l.base + m * l.out;
+            float *turned_panels = l.turned_panels + m * panel_size(l.out, l.in);
+            memcpy(base, l.bias + m * l.out, sizeof(float) * l.out);
+            if (l.normed) {
+                centre(l.in, l.out, weight, l.bias + m * l.out, l.centred, base);
+                weight = l.centred;
+            }
+            if (l.turned) pack_columns(l.half, l.in, l.out, weight, l.in, panels);
+            else pack_rows(l.half, l.in, l.out, weight, l.out, panels);
+            if (!backwards || !index) continue;
+            if (l.turned) pack_rows(l.half, l.out, l.in, weight, l.in, turned_panels);
+            else pack_columns(l.half, l.out, l.in, weight, l.out, turned_panels);
+        }
+}
+
 /* Rows of floats as rows of bfloat16 numbers of even length. */
-static void round_rows(long rows, long width, const float *from, uint16_t *to) {
+static void round_rows(long rows, long width, const float *restrict from, uint16_t *restrict to) {
     const long padded = even(width);
     for (long r = 0; r < rows; r++) {
         for (long j = 0; j < width; j++) to[r * padded + j] = rounded(from[r * width + j]);
@@ -195,7 +263,7 @@ static void round_rows(long rows, long width, const float *from, uint16_t *to) {
 }
 
 /* Word (k, j) holds the numbers of rows 2 k and 2 k + 1 in column j. */
-static void pair_rows(long rows, long width, const float *from, uint32_t *to) {
+static void pair_rows(long rows, long width, const float *restrict from, uint32_t *restrict to) {
     for (long r = 0; r < rows; r += 2) {
         const float *first = from + r * width, *second = first + (r + 1 < rows ? width : 0);
         const uint32_t there = r + 1 < rows ? 0xffffffffu : 0;
@@ -214,11 +282,11 @@ static void multiply(const Layer *l, long rows, const float *x, const float *pan
     product(1, rows, l->out, even(l->in) / 2, pairs, even(l->in) / 2, 1, panels, y, l->out, l->base, 0);
 }
 
-static void normalise(long rows, long width, const float *sums, const float *gain, const float *shift, float *scales,
-                      float *outputs) {
+static void normalise(long rows, long width, const float *sums, const float *restrict gain,
+                      const float *restrict shift, float *scales, float *outputs) {
     for (long r = 0; r < rows; r++) {
-        const float *x = sums + r * width;
-        float *y = outputs + r * width, squares = 0.0f;
+        const float *restrict x = sums + r * width;
+        float *restrict y = outputs + r * width, squares = 0.0f;
         for (long j = 0; j < width; j++) squares += x[j] * x[j];
         const float scale = 1.0f / sqrtf(squares / width + EPSILON);
         scales[r] = scale;
@@ -252,29 +320,32 @@ void forward(const Layer *layers, long count, long members, const float *x, long
 
 /* From the gradient after relu to the one before the product, in place; Ba et al. 2016, arXiv 1607.06450. */
 static void through_norm(long rows, long width, const float *outputs, const float *sums, const float *scales,
-                         const float *gain, float *slopes, float *gain_slope, float *shift_slope) {
+                         const float *restrict gain, float *slopes, float *restrict gain_slope,
+                         float *restrict shift_slope) {
     for (long r = 0; r < rows; r++) {
-        const float *x = sums + r * width, *y = outputs + r * width, scale = scales[r];
-        float *g = slopes + r * width, mean = 0.0f, along = 0.0f;
-        for (long j = 0; j < width; j++) {
-            const float masked = y[j] > 0.0f ? g[j] : 0.0f, part = masked * x[j] * scale, inner = masked * gain[j];
-            if (gain_slope) {
-                gain_slope[j] += part;
-                shift_slope[j] += masked;
+        const float *restrict x = sums + r * width, *restrict y = outputs + r * width;
+        float *restrict g = slopes + r * width, mean = 0.0f, along = 0.0f;
+        const float scale = scales[r];
+        for (long j = 0; j < width; j++) g[j] = y[j] > 0.0f ? g[j] : 0.0f;
+        if (gain_slope)
+            for (long j = 0; j < width; j++) {
+                gain_slope[j] += g[j] * x[j] * scale;
+                shift_slope[j] += g[j];
             }
-            mean += inner;
-            along += part * gain[j];
-            g[j] = inner;
+        for (long j = 0; j < width; j++) {
+            g[j] *= gain[j];
+            mean += g[j];
+            along += g[j] * x[j];
         }
         mean /= width;
-        along *= scale / width;
+        along *= scale * scale / width;
         for (long j = 0; j < width; j++) g[j] = scale * (g[j] - mean - x[j] * along);
     }
 }
 
 /* Adds a block's part to the gradients of weights and bias. */
 static void add_slopes(const Layer *l, long m, long rows, const float *x, const float *slopes, const Scratch *scratch) {
-    float *bias_slope = l->bias_slope + m * l->out;
+    float *restrict bias_slope = l->bias_slope + m * l->out;
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < l->out; j++) bias_slope[j] += slopes[r * l->out + j];
     const float *left = l->turned ? slopes : x, *right = l->turned ? x : slopes;
@@ -284,7 +355,7 @@ static void add_slopes(const Layer *l, long m, long rows, const float *x, const 
         pair_rows(rows, high, left, scratch->pairs);
         terms = scratch->pairs;
     }
-    pack(l->half, rows, wide, right, wide, 1, NULL, NULL, scratch->panels);
+    pack_rows(l->half, rows, wide, right, wide, scratch->panels);
     product(l->half, high, wide, l->half ? even(rows) / 2 : rows, terms, 1, high, scratch->panels,
             l->weight_slope + m * l->in * l->out, wide, NULL, 1);
 }
