@@ -19,6 +19,8 @@ from embodied.types import GRIPPER, EntityState, FloatArray, Goal, Observation, 
 Stage = Literal["clear", "above", "down", "close", "up", "over", "lower", "open", "rise", "done"]
 """clear: straight up; above: across to the thing; down: round it; close; up, over, lower: with it; open; rise."""
 HANDLED_SKILLS = frozenset({"pick", "place", "push", "stack"})
+ROUND = frozenset({"cylinder", "ball", "disc"})
+"""Kinds that fingers meet along a line or at a point."""
 WAY_STEP_M = 0.02
 """A way is looked at in points so far apart."""
 
@@ -55,9 +57,10 @@ class HandlingConfig:
     """A thing so far from the gripper is not held."""
     side_gap_m: float = 0.012
     """Between the thing and each finger on the way down and after letting go."""
-    squeeze_m: float = 0.005
-    """Closing fingers are asked to move on by so much: with Fetch's stiff fingers that is a bounded force. Asked for
-    more they crush a cylinder and throw it out."""
+    press_m: float = 0.015
+    """Closing fingers are asked to move on by so much; with Fetch's stiff fingers that makes 450 N."""
+    press_round_m: float = 0.0015
+    """The same for things of `ROUND` kinds: pressed harder they tip over when they are let go, or are thrown out."""
     widest_m: float = 0.05
     """Farthest of a finger from the middle."""
     rise_m: float = 0.07
@@ -98,6 +101,7 @@ class _View:
     """The thing's centre."""
     half: FloatArray
     """Its half extents."""
+    round: bool
     moved_m: float
     """How far it came in the last step."""
     state: SceneState
@@ -175,11 +179,14 @@ class Handling:
         here = observation.achieved[index(self.thing)]
         moved = np.inf if self._last is None else float(np.abs(here - self._last).max())
         half = np.array(entity.half_extents_m, dtype=np.float32)
-        return _View(observation.achieved[index(GRIPPER)], here, half, moved, state)
+        return _View(observation.achieved[index(GRIPPER)], here, half, entity.kind in ROUND, moved, state)
 
     def _command(self, view: _View) -> Command:
         c, width = self.config, float(view.half[1])
-        opened, pressing = Fingers(min(width + c.side_gap_m, c.widest_m)), Fingers(width, c.squeeze_m)
+        opened, pressing = (
+            Fingers(min(width + c.side_gap_m, c.widest_m)),
+            Fingers(width, c.press_round_m if view.round else c.press_m),
+        )
         if self.stage in ("close", "open", "done"):
             closed = self.stage == "close" or self.skill == "pick"
             return Command(self.stage, None, pressing if closed else opened)

@@ -22,6 +22,10 @@ Point = NDArray[np.float64]
 ELEMENT_SKILLS = frozenset({"open", "close", "turn"})
 NEAR_LIMIT_M = 0.095
 """Farthest that `near` is asked for: within the 0.10 m that the fact means."""
+BORDER_M = 0.002
+"""Left free at the border of what things are put on."""
+DISC_ROOM = 0.57
+"""Half a side of the square that centres on a disc may lie in, in radii: its corners are 0.8 from the middle."""
 _UP = np.array([0.0, 0.0, 1.0])
 _WAYS = {"in_front_of": (-1, 0, 0), "left_of": (0, 1, 0), "right_of": (0, -1, 0), "behind": (1, 0, 0)}
 """Directions in B."""
@@ -148,9 +152,13 @@ def _unreachable(subgoal: Subgoal, scene: SceneDescription, context: GroundingCo
 
 
 def _grid(room: Point, pitch: Point) -> list[tuple[float, float]]:
-    """Offsets (x, y) of a centred grid of at most 9 x 9 spots, those near the middle first."""
+    """Offsets (x, y) of a grid of at most 9 x 9 spots at least a pitch apart, spread over the room, the middle first.
+
+    They are as far apart as they can be: fingers have to come between the things.
+    """
     counts = np.clip(np.floor(2 * room / pitch + 1e-9).astype(int) + 1, 1, 9)
-    xs, ys = ((np.arange(n) - (n - 1) / 2) * p for n, p in zip(counts, pitch, strict=True))
+    ends = np.maximum(room - BORDER_M, 0.0)
+    xs, ys = (np.linspace(-r, r, n) if n > 1 else np.zeros(1) for n, r in zip(counts, ends, strict=True))
     return sorted(((float(x), float(y)) for x in xs for y in ys), key=lambda o: (round(np.hypot(*o), 6), o))
 
 
@@ -288,9 +296,8 @@ class _Grounder:
         pitch = 2 * mine[:2] + self.context.clearance_m
         offsets = [(0.0, 0.0)]
         if support.role != "object" and self.demand[support.id] > 1:
-            offsets = _grid(half[:2] - mine[:2], pitch)
-        if support.kind == "disc":
-            offsets = [(x, y) for x, y in offsets if np.hypot(x, y) <= half[0]]
+            room = half[:2] * DISC_ROOM if support.kind == "disc" else half[:2] - mine[:2]
+            offsets = _grid(room, pitch)
         for x, y in offsets:
             spot = self._b(support) + np.array([x, y, half[2] + mine[2]])
             if not self._taken(spot, moved):
