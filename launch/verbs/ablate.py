@@ -73,6 +73,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     arms = [_arm(variant, config, folder.words) for variant in _variants(config)]
     table = Table(folder.unmade / "ablation.jsonl", resume=config.resume == "auto")
     _refuse_others(table.rows, arms)
+    table.claim()
     for seed in range(config.seed, config.seed + config.seeds):
         for arm in arms:
             loop = replace(arm.loop, seed=seed)

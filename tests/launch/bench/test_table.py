@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,27 @@ def test_an_existing_table_is_not_gone_on_with_unasked(tmp_path: Path) -> None:
     Table(tmp_path / "t.jsonl").append({"seed": 0})
     with pytest.raises(UserError, match="resume=auto"):
         Table(tmp_path / "t.jsonl")
+
+
+def test_only_one_process_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    begun = Table(path)
+    other = Table(path)
+    code = "import sys, pathlib; from embodied_launch.bench.table import Table; "
+    code += f"table = Table(pathlib.Path({str(path)!r})); table.append({{'seed': 1}}); "
+    code += "print('in', flush=True); sys.stdin.read()"
+    writer = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "in\n"
+    for attempt in (lambda: begun.append({"seed": 0}), lambda: Table(path, resume=True)):
+        with pytest.raises(UserError, match="another process writes"):
+            attempt()
+    writer.kill()
+    writer.wait()
+    with pytest.raises(UserError, match="is there already"):
+        other.append({"seed": 0})
+    Table(path, resume=True).append({"seed": 2})
+    assert [row["seed"] for row in Table(path, resume=True).rows] == [1, 2]
 
 
 @pytest.mark.parametrize("line", ["[1, 2]", '{"seed": ', "seed"])
