@@ -31,6 +31,8 @@ GRIP_QUATERNION = np.array([1.0, 0.0, 1.0, 0.0])
 """Fixed rotation of the end effector, in B, as there; it is added to the gripper's quaternion and then normalised."""
 HOME_OFFSET_M = np.array([-0.498, 0.005, -0.431 + 0.2])
 """From the grip site at joint zero to the mocap target, MujocoFetchEnv._env_setup with FetchReach's extra height."""
+_GIVEN_UP = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1)
+"""Of MuJoCo's warnings: positions, velocities or accelerations that are not finite or too great."""
 _POLE = 4.0 * float(np.finfo(np.float64).eps)
 HOME_PERIODS = 10
 HOME_TOLERANCE_M = 0.05
@@ -174,8 +176,7 @@ class FetchArm:
 
 def check_stable(data: mujoco.MjData) -> None:
     """Raises `SceneError` where MuJoCo had to give up a simulation (and, silently, started it again)."""
-    bad = (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)
-    if any(data.warning[int(kind)].number for kind in bad) or not np.isfinite(data.qpos).all():
+    if sum(data.warning.number[_GIVEN_UP].tolist()) or not math.isfinite(sum(data.qpos.tolist())):
         raise SceneError(
             "the simulation of the scene with its arm became unstable; use the Euler integrator and a timestep of "
             "0.002, and look for overlapping bodies, tiny masses and violent actuators"
