@@ -153,7 +153,9 @@ def controllers_for(skills: Sequence[str], robot: str, run: str) -> dict[str, Co
     """
     from embodied.learning.controller import load_zoo, open_controller, zoo_names
 
-    offers = [open_controller(run)] if run else [load_zoo(name) for name in zoo_names()]
+    # The controller for any table comes before those of Gymnasium's tasks, which offer some of its skills.
+    shipped = sorted(zoo_names(), key=lambda name: name != "tabletop")
+    offers = [open_controller(run)] if run else [load_zoo(name) for name in shipped]
     found: dict[str, Controller] = {}
     for controller in offers:
         if controller.manifest.robot == robot:

@@ -192,8 +192,8 @@ class TabletopTaskEnv:
 
     def _observation(self) -> Observation:
         scene = self._scene
-        state = scene.arm.observe(scene.data)
-        entities = entity_rows(scene.arm.observe_object(scene.data, scene.bodies[0])[None])
+        state, objects = scene.arm.observe_all(scene.data, scene.bodies[:1])
+        entities = entity_rows(objects)
         achieved = np.vstack([state[:3], entities[1, :3]])
         return Observation(state.astype(np.float32), entities, achieved.astype(np.float32), self.spec.layout)
 
@@ -211,7 +211,7 @@ class _PoolScene:
         self.data = mujoco.MjData(self.model)
         self.arm = FetchArm(self.model, self.frame, scene.robot)
         self.reader = SceneReader(self.model, self.frame, scene.robot)
-        self.bodies = [self.model.body(thing.name).id for thing in made.things]
+        self.bodies = np.array([self.model.body(thing.name).id for thing in made.things], dtype=np.intp)
         self.half_heights = [thing.half_height_m for thing in made.things]
         self._heights = [thing.position_m[2] for thing in made.things]
         self._addresses = [int(self.model.jnt_qposadr[self.model.body_jntadr[body]]) for body in self.bodies]
