@@ -128,8 +128,9 @@ class _Arm:
         last = max(j for j in range(model.njnt) if model.joint(j).name.startswith("robot0:"))
         position, speed = int(model.jnt_qposadr[last]), int(model.jnt_dofadr[last])
         self.fingers, self.finger_speeds = data.qpos[position - 1 : position + 1], data.qvel[speed - 1 : speed + 1]
-        self._driven = model.jnt_qposadr[model.actuator_trnid[:, 0]]
-        self._qpos, self._qvel, self._ctrl = data.qpos, data.qvel, data.ctrl
+        # The left finger's joint is the later one; its actuator, where there are any, is the first.
+        self._driven = self.fingers[::-1] if model.nu else None
+        self._qvel, self._ctrl = data.qvel, data.ctrl
         self._site = model.site("robot0:grip").id
         self.grip = data.site_xpos[self._site]
         self._jacobian = np.zeros((3, model.nv))
@@ -139,8 +140,8 @@ class _Arm:
         model, data = self._model, self._data
         np.add(self._hand_position, (action * _SCALES)[:3], out=self._lead_position)
         np.add(self._hand_quaternion, _GRIP_QUATERNION, out=self._lead_quaternion)
-        if len(self._driven):
-            self._ctrl[:] = self._qpos[self._driven] + (0.0 if self._blocked else float(action[3]))
+        if self._driven is not None:
+            np.add(self._driven, 0.0 if self._blocked else float(action[3]), out=self._ctrl)
         mujoco.mj_step(model, data, self._substeps)
         if self._blocked:
             self.fingers[:] = 0.0
