@@ -34,6 +34,8 @@ class RelayConfig:
     """Near the object actions are kept small: one that arrives fast knocks it away."""
     gentle: float = 0.5
     """Largest action there, as a share of the limits."""
+    gentle_share: float = 1.0
+    """Share of the episodes in which they are; in the others the policy meets what its full actions do."""
     gentle_in_contact: bool = False
     """Also in the object's turn."""
     fallen_m: float = 0.1
@@ -42,8 +44,9 @@ class RelayConfig:
     def __post_init__(self) -> None:
         if not 0.0 < self.contact_m <= self.lost_m:
             raise UserError(f"relay.contact_m must lie in (0, relay.lost_m = {self.lost_m}], got {self.contact_m}")
-        if not 0.0 <= self.mix <= 1.0:
-            raise UserError(f"relay.mix must lie in [0, 1], got {self.mix}")
+        for name in ("mix", "gentle_share"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise UserError(f"relay.{name} must lie in [0, 1], got {getattr(self, name)}")
         if not 0.0 < self.gentle <= 1.0:
             raise UserError(f"relay.gentle must lie in (0, 1], got {self.gentle}")
 
@@ -65,11 +68,13 @@ class RelayExplorer:
         self._low, self._high = np.float32(spec.action_low), np.float32(spec.action_high)
         self._touching = [False] * workers
         self._heights: list[float | None] = [None] * workers
+        self._gentle = [True] * workers
         self._rng = child_generator(seed, "relay")
 
     def begin(self, worker: int) -> None:
         """An episode begins there: the gripper's turn."""
         self._touching[worker], self._heights[worker] = False, None
+        self._gentle[worker] = bool(self._rng.random() < self.config.gentle_share)
 
     def pursue(self, worker: int, observation: Observation, task: Goal) -> Goal:
         """The goal of the next step: the task's, or that the gripper be where the object is."""
@@ -85,7 +90,7 @@ class RelayExplorer:
 
     def restrain(self, worker: int, observation: Observation, task: Goal, action: FloatArray) -> FloatArray:
         """The action, kept small where the gripper comes near the object."""
-        if self._touching[worker] and not self.config.gentle_in_contact:
+        if not self._gentle[worker] or (self._touching[worker] and not self.config.gentle_in_contact):
             return action
         between = observation.achieved[self._rows[task.entity]] - observation.achieved[self._gripper]
         if np.linalg.norm(between) > self.config.gentle_within_m:
@@ -100,11 +105,13 @@ class RelayExplorer:
 
     def state(self) -> dict[str, Any]:
         """JSON values, for a checkpoint."""
-        return {"touching": list(self._touching), "heights": list(self._heights), "rng": self._rng.bit_generator.state}
+        stages = {"touching": list(self._touching), "heights": list(self._heights), "gentle": list(self._gentle)}
+        return {**stages, "rng": self._rng.bit_generator.state}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Undo `state`."""
         self._touching, self._heights = list(state["touching"]), list(state["heights"])
+        self._gentle = list(state["gentle"])
         self._rng.bit_generator.state = state["rng"]
 
 

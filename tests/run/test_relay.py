@@ -120,6 +120,26 @@ def test_actions_are_small_where_the_gripper_comes_near_the_object() -> None:
         assert relay.restrain(0, seen(0.46, 0.5), task, full) == [-0.5 if in_contact else -1.0]
 
 
+def test_actions_are_kept_small_in_a_share_of_the_episodes_and_the_choice_is_saved() -> None:
+    task, full = Goal("b", [1.0], MASK), np.float32([-1.0])
+    relay, chosen = explorer(gentle_share=0.3), []
+    for _ in range(1000):
+        relay.begin(0)
+        within = {float(relay.restrain(0, seen(0.4, 0.5), task, full)[0]) for _ in range(3)}
+        assert len(within) == 1, "one choice holds for the whole episode"
+        chosen += within
+    assert chosen.count(-0.5) / 1000 == pytest.approx(0.3, abs=0.05)
+    again = explorer(gentle_share=0.3)
+    again.restore(json.loads(json.dumps(relay.state())))
+    gone_on: list[list[float]] = [[], []]
+    for one, seen_of_it in zip((relay, again), gone_on, strict=True):
+        for index in range(20):
+            if index:
+                one.begin(0)
+            seen_of_it.append(float(one.restrain(0, seen(0.4, 0.5), task, full)[0]))
+    assert gone_on[0] == gone_on[1]
+
+
 def test_an_episode_ends_when_the_object_fell() -> None:
     relay, task = explorer(fallen_m=0.1), Goal("b", [1.0], MASK)
     assert not relay.over(0, seen(0.0, 0.1), task), "nothing began yet"
@@ -145,7 +165,7 @@ def test_workers_have_stages_of_their_own() -> None:
     assert relay.pursue(0, seen(0.42, 0.5), task).entity == "b"
 
 
-@pytest.mark.parametrize("wrong", [{"contact_m": 0.2}, {"mix": 1.5}, {"gentle": 0.0}])
+@pytest.mark.parametrize("wrong", [{"contact_m": 0.2}, {"mix": 1.5}, {"gentle": 0.0}, {"gentle_share": -0.1}])
 def test_settings_out_of_range(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError, match=f"relay.{next(iter(wrong))}"):
         RelayConfig(**wrong)
