@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
@@ -41,15 +40,12 @@ class EpisodeReplay:
         self.rows = {name: np.zeros((capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
         self.pursued = np.zeros((capacity, len(spec.layout.entities)), dtype=np.int32)
         """(N, E) 1 + the last row of a row's episode in which this entity's goal was pursued; 0: never."""
-        self._episodes: deque[tuple[int, int]] = deque()
+        self._episodes = _Episodes()
         self._free = 0
-        self._starts = np.zeros(0, dtype=np.int64)
-        self._ends = np.zeros(0, dtype=np.int64)
-        self._steps_before = np.zeros(1, dtype=np.int64)
 
     def __len__(self) -> int:
         """Transitions that can be drawn."""
-        return int(self._steps_before[-1])
+        return self._episodes.steps
 
     def __iter__(self) -> Iterator[Episode]:
         """Episodes, oldest first, as copies."""
@@ -63,7 +59,6 @@ class EpisodeReplay:
         """Take in a finished episode of any length from 1 step on."""
         start = self._make_room(len(episode))
         self._fill(start, episode)
-        self._index()
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Transitions drawn uniformly, with replacement.
@@ -73,9 +68,7 @@ class EpisodeReplay:
         """
         if len(self) == 0:
             raise UserError("the replay is empty: no episode was finished yet")
-        picks = rng.integers(0, len(self), size)
-        episode = np.searchsorted(self._steps_before, picks, side="right") - 1
-        return self._starts[episode] + picks - self._steps_before[episode], self._ends[episode]
+        return self._episodes.locate(rng.integers(0, len(self), size))
 
     def refill(self, steps: Sequence[int], read: Callable[[int], Episode]) -> None:
         """Back to the state after adding episodes of these lengths; only those that are still there are read.
@@ -84,14 +77,13 @@ class EpisodeReplay:
             steps: Length of every episode that was ever added, oldest first.
             read: The episode with this index.
         """
-        self._episodes.clear()
+        self._episodes = _Episodes()
         self._free = 0
         for length in steps:
             self._make_room(length)
         first = len(steps) - len(self._episodes)
         for index, (start, _) in enumerate(self._episodes):
             self._fill(start, read(first + index))
-        self._index()
 
     @property
     def bytes_per_row(self) -> int:
@@ -107,7 +99,7 @@ class EpisodeReplay:
             self._free = 0
         start, stop = self._free, self._free + length + 1
         self._forget(start, stop)
-        self._episodes.append((start, length))
+        self._episodes.append(start, length)
         self._free = stop
         return start
 
@@ -120,17 +112,74 @@ class EpisodeReplay:
         self.pursued[start:stop] = last
 
     def _forget(self, start: int, stop: int) -> None:
-        while self._episodes:
-            first, length = self._episodes[0]
+        while len(self._episodes):
+            first, length = self._episodes.oldest
             if first >= stop or first + length + 1 <= start:
                 return
-            self._episodes.popleft()
+            self._episodes.forget_oldest()
 
-    def _index(self) -> None:
-        places = np.asarray(self._episodes, dtype=np.int64).reshape(-1, 2)
-        self._starts = places[:, 0]
-        self._ends = places.sum(1)
-        self._steps_before = np.concatenate(([0], np.cumsum(places[:, 1])))
+
+class _Episodes:
+    """Where the episodes lie, oldest first, as arrays that grow at one end and are forgotten from the other.
+
+    An episode costs the same however many there are: the arrays are moved to new ones, twice as long as what is left,
+    only when their end is reached.
+    """
+
+    def __init__(self) -> None:
+        self._starts, self._ends, self._before = (np.zeros(64, dtype=np.int64) for _ in range(3))
+        self._first = self._last = 0
+
+    def __len__(self) -> int:
+        return self._last - self._first
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """First row and steps of each."""
+        for start, end in zip(
+            *(part[self._first : self._last].tolist() for part in (self._starts, self._ends)), strict=True
+        ):
+            yield start, end - start
+
+    @property
+    def steps(self) -> int:
+        """Steps of all episodes together."""
+        return int(self._before[self._last] - self._before[self._first])
+
+    @property
+    def oldest(self) -> tuple[int, int]:
+        """Its first row and its steps."""
+        start = int(self._starts[self._first])
+        return start, int(self._ends[self._first]) - start
+
+    def append(self, start: int, steps: int) -> None:
+        """One more, the newest."""
+        last = self._last
+        if last + 1 == len(self._before):
+            self._move()
+            last = self._last
+        self._starts[last], self._ends[last] = start, start + steps
+        self._before[last + 1] = self._before[last] + steps
+        self._last += 1
+
+    def forget_oldest(self) -> None:
+        """One less."""
+        self._first += 1
+
+    def locate(self, picks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of these steps, counted through all episodes, and the rows of their episodes' final states."""
+        before = self._before[self._first : self._last + 1]
+        picks = picks + before[0]
+        episode = np.searchsorted(before, picks, side="right") + (self._first - 1)
+        return self._starts[episode] + picks - self._before[episode], self._ends[episode]
+
+    def _move(self) -> None:
+        kept, size = len(self), max(64, 2 * len(self) + 2)
+        for name in ("_starts", "_ends", "_before"):
+            old, new = getattr(self, name), np.zeros(size, dtype=np.int64)
+            new[: kept + 1] = old[self._first : self._last + 1]
+            setattr(self, name, new)
+        self._before[: kept + 1] -= self._before[0]
+        self._first, self._last = 0, kept
 
 
 def _shapes(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], Any]]:
