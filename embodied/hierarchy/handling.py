@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from embodied.facts import holding
-from embodied.hierarchy.motion import Fingers
+from embodied.hierarchy.motion import Fingers, finger_opening
 from embodied.types import GRIPPER, EntityState, FloatArray, Goal, Observation, SceneState
 
 Stage = Literal["clear", "above", "down", "close", "up", "over", "lower", "open", "rise", "done"]
@@ -35,8 +35,8 @@ class HandlingConfig:
     """Things whose borders are within so much of a way, seen from above, are on it."""
     fingertip_m: float = 0.0185
     """Fetch's fingertips end so far below the grip site."""
-    floor_m: float = 0.004
-    """They stay so far above what the thing stands on."""
+    floor_m: float = 0.010
+    """They stay so far above what the thing stands on, or they would tilt the thing that it is set down on."""
     beside_m: float = 0.015
     """Horizontal error with which the way down may begin."""
     centred_m: float = 0.006
@@ -46,15 +46,21 @@ class HandlingConfig:
     arrive_m: float = 0.012
     """Error with which other points count as reached."""
     set_down_m: float = 0.008
-    """Error, in height and across, with which a thing is let go."""
+    """Error, in height and across, with which a thing is let go, and across with which it is lowered."""
     contact_m: float = 0.015
     """A thing that no longer sinks and is nearer than this to its height has been set down."""
+    low_steps: int = 3
+    """So long a thing at its height may still move across: what is pressed down jumps when it is let go."""
+    push_down_m: float = 0.004
+    """No lower than this below its height is it asked for."""
     still_m: float = 0.001
     """A thing that moves less in a step is at rest."""
     fallen_m: float = 0.1
     """A thing so much lower than both its beginning and its target is out of reach."""
     lost_m: float = 0.06
     """A thing so far from the gripper is not held."""
+    empty: float = 0.4
+    """Nor is one between fingers that are closer together than this share of its width."""
     side_gap_m: float = 0.012
     """Between the thing and each finger on the way down and after letting go."""
     press_m: float = 0.015
@@ -74,7 +80,7 @@ class HandlingConfig:
     slow_m: float = 0.04
     """Nearer to a point than this, moves become smaller in proportion."""
     slowest: float = 0.2
-    near_m: float = 0.06
+    near_m: float = 0.03
     """Only this near to the point."""
     most_m: float = 0.05
     """Farthest that it is moved."""
@@ -101,6 +107,8 @@ class _View:
     """The thing's centre."""
     half: FloatArray
     """Its half extents."""
+    opening_m: float | None
+    """Mean distance of the fingers from the middle, where it is observed."""
     round: bool
     moved_m: float
     """How far it came in the last step."""
@@ -136,6 +144,8 @@ class Handling:
         self.stage: Stage = "clear"
         self._taken = 0
         """Steps of the present stage."""
+        self._low = 0
+        """Of these, with the thing at its height."""
         self._point: FloatArray | None = None
         """Where the present stage leads, for those that lead to a fixed point."""
         self._shift = np.zeros(3, dtype=np.float32)
@@ -161,13 +171,18 @@ class Handling:
         if view.here[2] < self._lowest:
             self.stage, self.failure = "done", f"{self.thing} fell off what it lay on"
         while self.stage != "done" and (following := self._ends[self.stage](view)) is not None:
-            self.stage, self._taken, self._point = following, 0, None
-            self._shift[:] = 0.0
+            self._enter(following)
         self._last = view.here.copy()
         self._taken += 1
         if self._point is None:
             self._point = self._leads_to(view)
         return self._command(view)
+
+    def _enter(self, stage: Stage) -> None:
+        """Begins a stage; on the way down what was learned of the controller's sideways error is kept."""
+        sideways = self._shift[:2].copy() if stage == "lower" else 0.0
+        self.stage, self._taken, self._low, self._point = stage, 0, 0, None
+        self._shift[:2], self._shift[2] = sideways, 0.0
 
     def _begin(self, view: _View) -> None:
         self._lowest = float(min(view.here[2], self.target[2])) - self.config.fallen_m
@@ -179,7 +194,15 @@ class Handling:
         here = observation.achieved[index(self.thing)]
         moved = np.inf if self._last is None else float(np.abs(here - self._last).max())
         half = np.array(entity.half_extents_m, dtype=np.float32)
-        return _View(observation.achieved[index(GRIPPER)], here, half, entity.kind in ROUND, moved, state)
+        return _View(
+            observation.achieved[index(GRIPPER)],
+            here,
+            half,
+            finger_opening(observation),
+            entity.kind in ROUND,
+            moved,
+            state,
+        )
 
     def _command(self, view: _View) -> Command:
         c, width = self.config, float(view.half[1])
@@ -204,6 +227,8 @@ class Handling:
         left = float(np.linalg.norm(error))
         if left < c.near_m:
             self._shift = np.clip(self._shift + c.gain * error, -c.most_m, c.most_m)
+        if self.stage == "lower":
+            self._shift[2] = max(float(self._shift[2]), -c.push_down_m)
         across = float(np.hypot(*error[:2]))
         if across > c.stride_m:
             point = point - _at(error * (1.0 - c.stride_m / across), 0.0)
@@ -275,7 +300,8 @@ class Handling:
         return "up" if self._taken >= self.config.close_steps else None
 
     def _lost(self, view: _View) -> bool:
-        return float(np.linalg.norm(view.grip - view.here)) > self.config.lost_m
+        closed = view.opening_m is not None and view.opening_m < self.config.empty * float(view.half[:2].min())
+        return closed or float(np.linalg.norm(view.grip - view.here)) > self.config.lost_m
 
     def _after_up(self, view: _View) -> Stage | None:
         if self._lost(view):
@@ -288,16 +314,17 @@ class Handling:
     def _after_over(self, view: _View) -> Stage | None:
         if self._lost(view):
             return "clear"
-        return "lower" if np.hypot(*(view.here - self.target)[:2]) < self.config.arrive_m or self._late else None
+        return "lower" if np.hypot(*(view.here - self.target)[:2]) < self.config.set_down_m or self._late else None
 
     def _after_lower(self, view: _View) -> Stage | None:
         if self._lost(view):
             return "clear"
         c, off = self.config, np.abs(view.here - self.target)
         across = float(np.hypot(*off[:2]))
-        there = off[2] < c.set_down_m and across < c.set_down_m
-        down = off[2] < c.contact_m and view.moved_m < c.still_m and self._taken > 3
-        return "open" if there or down or self._late else None
+        self._low += int(off[2] < c.set_down_m)
+        stopped = off[2] < c.contact_m and view.moved_m < c.still_m and self._taken > 3
+        there = self._low and (across < c.set_down_m or self._low >= c.low_steps)
+        return "open" if there or stopped or self._late else None
 
     def _after_open(self, view: _View) -> Stage | None:
         return "rise" if self._taken >= self.config.open_steps else None

@@ -46,7 +46,7 @@ def set_fingers(action: FloatArray, spec: EnvSpec, observation: Observation, wan
     (`MujocoFetchEnv._set_action` with relative control). Where the fingers' place is not observed they open or close
     as far as they can.
     """
-    now = _finger_opening(observation)
+    now = finger_opening(observation)
     if now is None:
         command = CLOSED if wanted.press_m else -CLOSED
     elif wanted.press_m:
@@ -74,8 +74,8 @@ def _columns(spec: EnvSpec, name: str) -> list[slice]:
     return found
 
 
-def _finger_opening(observation: Observation) -> float | None:
-    """Mean distance of the fingers from the middle, metres."""
+def finger_opening(observation: Observation) -> float | None:
+    """Mean distance of the fingers from the middle, metres; None where it is not observed."""
     start = 0
     for term in observation.layout.robot:
         if term.name == FINGER_STATE:
