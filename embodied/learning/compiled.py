@@ -1,4 +1,4 @@
-"""The same perceptrons as `stacked.py`, by C code that is compiled where it is first used.
+"""The same perceptrons as `stacked.py`, by C code: see `native.py`.
 
 Half of the time of an eager update is spent between its products: on hundreds of small calls, and on intermediate
 results that leave the caches before they are used. `stacked.c` does a forward or a backward pass in one call. Where no
@@ -8,31 +8,14 @@ compiler works there is `StackedMlp`.
 from __future__ import annotations
 
 import ctypes
-import functools
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from importlib.resources import files
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from embodied.learning.memory import processor_flags
+from embodied.learning.native import library
 from embodied.learning.stacked import KEPT_ROOMS, Layer, StackedMlp
 
-COMPILERS = ("cc", "gcc", "clang")
-FLAGS = (
-    *("-O3", "-march=native", "-std=gnu11", "-fPIC", "-shared"),
-    *("-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros"),
-)
-WIDE = "-mprefer-vector-width=512"
-"""Only x86 compilers know it."""
-TIMEOUT_S = 120.0
 BLOCK, PANEL = 96, 32
 """Rows of a block and columns of a panel in `stacked.c`, at most."""
 
@@ -44,7 +27,8 @@ class _Layer(ctypes.Structure):
         *((name, ctypes.c_long) for name in ("input_width", "output_width", "turned", "normed", "half")),
         *((name, ctypes.c_void_p) for name in ("weight", "bias", "gain", "shift")),
         *((name, ctypes.c_void_p) for name in ("weight_slope", "bias_slope", "gain_slope", "shift_slope")),
-        *((name, ctypes.c_void_p) for name in ("panels", "turned_panels", "base", "centred", "sums", "scales", "outputs")),
+        *((name, ctypes.c_void_p) for name in ("panels", "turned_panels", "base", "centred")),
+        *((name, ctypes.c_void_p) for name in ("sums", "scales", "outputs")),
     ]
 
 
@@ -184,51 +168,3 @@ def make_stack(layers: Sequence[Layer], half: bool = False, compiled: bool = Tru
     if code is None or (half and not code.has_half()):
         return StackedMlp(layers, half)
     return CompiledMlp(layers, half, backwards)
-
-
-@functools.cache
-def library() -> ctypes.CDLL | None:
-    """`stacked.c`, compiled for this processor and kept in the user's cache folder; None where that does not work."""
-    try:
-        code = ctypes.CDLL(str(_built()))
-    except (OSError, subprocess.SubprocessError):
-        return None
-    code.panel_size.argtypes, code.panel_size.restype = [ctypes.c_long] * 2, ctypes.c_long
-    code.has_half.restype = ctypes.c_long
-    pointer, number = ctypes.c_void_p, ctypes.c_long
-    code.refresh.argtypes = [pointer, number, number, number]
-    code.forward.argtypes = [pointer, number, number, pointer, number, pointer]
-    code.backward.argtypes = [pointer, *[number] * 2, pointer, *[number] * 2, pointer, number, pointer, number, pointer]
-    return code
-
-
-def _built() -> Path:
-    """The compiled file, made where there is none for this source, compiler and processor."""
-    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if compiler is None:
-        raise FileNotFoundError("no C compiler")
-    source = (files("embodied.learning") / "stacked.c").read_bytes()
-    flags = [*FLAGS, *([WIDE] if platform.machine() in ("x86_64", "AMD64") else [])]
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=TIMEOUT_S).stdout
-    told = [source, " ".join([compiler, *flags]).encode(), version, " ".join(sorted(processor_flags())).encode()]
-    name = f"stacked-{hashlib.sha256(b'|'.join(told)).hexdigest()[:24]}.so"
-    folder = _cache()
-    if not (folder / name).is_file():
-        with tempfile.TemporaryDirectory(dir=folder) as inside:
-            made = Path(inside) / name
-            command = [compiler, *flags, "-x", "c", "-", "-o", str(made), "-lm"]
-            subprocess.run(command, input=source, capture_output=True, check=True, timeout=TIMEOUT_S)
-            os.replace(made, folder / name)
-    return folder / name
-
-
-def _cache() -> Path:
-    """The user's own folder for such files; a new private one where that cannot be written."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "embodied-control"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="embodied-control-"))

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from embodied.learning.native import library
+
 
 class FlatParameters:
     """All parameters of a module side by side in one vector, and their gradients in another.
@@ -38,12 +40,14 @@ class FlatParameters:
 class FlatAdam:
     """Adam (Kingma and Ba 2015, arXiv 1412.6980) on a vector, with torch's own step and defaults."""
 
-    def __init__(self, values: Tensor, gradients: Tensor, step_size: float) -> None:
+    def __init__(self, values: Tensor, gradients: Tensor, step_size: float, compiled: bool = True) -> None:
         """Args:
         values: (P,), changed in place.
         gradients: (P,), read at each step.
         step_size: Adam's alpha.
+        compiled: Use compiled code where there is some.
         """
+        self._code = library() if compiled else None
         self._values, self._gradients, self._step_size = values, gradients, step_size
         self._mean, self._square = torch.zeros_like(values), torch.zeros_like(values)
         self._steps = torch.zeros(())
@@ -51,6 +55,12 @@ class FlatAdam:
     @torch.no_grad()
     def step(self) -> None:
         """One step against the gradient."""
+        if self._code is not None:
+            self._steps += 1
+            vectors = self._values, self._gradients, self._mean, self._square
+            pointers = (vector.data_ptr() for vector in vectors)
+            self._code.adam(*pointers, self._values.numel(), self._steps.item(), self._step_size)
+            return
         adam(
             [self._values],
             [self._gradients],

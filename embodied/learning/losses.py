@@ -63,7 +63,7 @@ def critic_slopes(values: Tensor, target: Tensor) -> Tensor:
     return (values - target) * (2.0 / values.shape[1])
 
 
-def actor_loss(values: Tensor, log_prob: Tensor, temperature: Tensor) -> Tensor:
+def actor_loss(values: Tensor, log_prob: Tensor, temperature: Tensor | float) -> Tensor:
     """E[temperature ln pi(a | s) - min_i Q_i(s, a)]: values (N, B), log_prob (B,), scalar out."""
     return (temperature * log_prob - values.amin(0)).mean()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import torch
 from torch import Tensor
 
 from embodied.errors import UserError
-from embodied.learning import beta, losses
+from embodied.learning import beta, compiled_beta, losses
 from embodied.learning.compiled import make_stack
 from embodied.learning.controller import TorchController, manifest_of, save_controller
 from embodied.learning.flat import FlatAdam, FlatParameters
 from embodied.learning.memory import has_bfloat16
+from embodied.learning.native import library
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
 from embodied.learning.replay import Arrays
 from embodied.rng import child_seed
@@ -127,11 +129,16 @@ class SacLearner:
             for name, module in self._modules().items()
         )
         self._targets.share_rooms(self._critics)
+        code = library() if config.compiled else None
+        self._draw = beta.draw if code is None else partial(compiled_beta.draw, code)
+        self._raw_gradient = beta.raw_gradient if code is None else partial(compiled_beta.raw_gradient, code)
         policy, critic = self._flat["policy"], self._flat["critic"]
         self._optimizers = {
-            "policy": FlatAdam(policy.values, policy.gradients, config.actor_lr),
-            "critic": FlatAdam(critic.values, critic.gradients, config.critic_lr),
-            "temperature": FlatAdam(self._log_temperature, self._temperature_slope, config.temperature_lr),
+            "policy": FlatAdam(policy.values, policy.gradients, config.actor_lr, config.compiled),
+            "critic": FlatAdam(critic.values, critic.gradients, config.critic_lr, config.compiled),
+            "temperature": FlatAdam(
+                self._log_temperature, self._temperature_slope, config.temperature_lr, config.compiled
+            ),
         }
 
     def act(self, observation: FloatArray, goal: FloatArray) -> FloatArray:
@@ -155,7 +162,7 @@ class SacLearner:
             torch.from_numpy(np.concatenate((batch.goal, batch.goal))),
         )
         raw = self._policies.forward(features if trains_policy else features[rows:])[0]
-        drawn = beta.draw(raw, self.config.max_concentration, self._generator)
+        drawn = self._draw(raw, self.config.max_concentration, self._generator)
         target = self._critic_target(features[rows:], drawn.rows(len(raw) - rows, len(raw)), batch)
         unit = beta.to_unit(torch.from_numpy(batch.action), self.policy.low, self.policy.high)
         inputs = torch.cat((features[:rows], 2.0 * unit - 1.0), 1)
@@ -201,14 +208,14 @@ class SacLearner:
         width = drawn.unit.shape[1]
         torch.sub(2.0 * drawn.unit, 1.0, out=inputs[:, -width:])
         values = self._critics.forward(inputs, self.config.actor_critics)[..., 0]
-        temperature, log_prob = self._log_temperature.exp(), drawn.log_prob
+        temperature, log_prob = self._log_temperature.exp().item(), drawn.log_prob
         loss = losses.actor_loss(values, log_prob, temperature)
         # The critics see 2 unit - 1.
         unit_slope = 2.0 * self._critics.backward(
             losses.actor_slopes(values)[..., None], parameters=False, inputs=width
         )
         limit = self.config.max_concentration
-        slopes = beta.raw_gradient(drawn, unit_slope, temperature / len(log_prob), limit)
+        slopes = self._raw_gradient(drawn, unit_slope, temperature / len(log_prob), limit)
         self._policies.backward(slopes[None])
         self._optimizers["policy"].step()
         self._policies.refresh()

@@ -2,7 +2,7 @@
  *
  * Rows are taken in blocks that pass through all layers while they lie in the nearest caches. Products keep a tile of
  * the result in registers; the right-hand matrix is packed in panels of its columns (Goto and van de Geijn 2008,
- * "Anatomy of high-performance matrix multiplication"). Matrices are row-major. Compiled at first use by compiled.py.
+ * "Anatomy of high-performance matrix multiplication"). Matrices are row-major. Compiled by native.py.
  */
 
 #include <math.h>
@@ -318,14 +318,15 @@ void forward(const Layer *layers, long count, long members, const float *x, long
         }
 }
 
-/* From the gradient after relu to the one before the product, in place; Ba et al. 2016, arXiv 1607.06450. */
-static void through_norm(long rows, long width, const float *outputs, const float *sums, const float *scales,
-                         const float *restrict gain, float *slopes, float *restrict gain_slope,
+/* From the gradient after relu to the one before the product, in place; Ba et al. 2016, arXiv 1607.06450. Line r of
+ * `slopes` belongs to row row[r] of the other arrays. */
+static void through_norm(long rows, const long *row, long width, const float *outputs, const float *sums,
+                         const float *scales, const float *restrict gain, float *slopes, float *restrict gain_slope,
                          float *restrict shift_slope) {
     for (long r = 0; r < rows; r++) {
-        const float *restrict x = sums + r * width, *restrict y = outputs + r * width;
+        const float *restrict x = sums + row[r] * width, *restrict y = outputs + row[r] * width;
         float *restrict g = slopes + r * width, mean = 0.0f, along = 0.0f;
-        const float scale = scales[r];
+        const float scale = scales[row[r]];
         for (long j = 0; j < width; j++) g[j] = y[j] > 0.0f ? g[j] : 0.0f;
         if (gain_slope)
             for (long j = 0; j < width; j++) {
@@ -340,6 +341,15 @@ static void through_norm(long rows, long width, const float *outputs, const floa
         mean /= width;
         along *= scale * scale / width;
         for (long j = 0; j < width; j++) g[j] = scale * (g[j] - mean - x[j] * along);
+    }
+}
+
+/* The same without a layer normalisation. */
+static void through_relu(long rows, const long *row, long width, const float *outputs, float *slopes) {
+    for (long r = 0; r < rows; r++) {
+        const float *restrict y = outputs + row[r] * width;
+        float *restrict g = slopes + r * width;
+        for (long j = 0; j < width; j++) g[j] = y[j] > 0.0f ? g[j] : 0.0f;
     }
 }
 
@@ -371,8 +381,9 @@ static void multiply_back(const Layer *l, long m, long rows, const float *slopes
     product(1, rows, l->in, even(l->out) / 2, pairs, even(l->out) / 2, 1, panels, below, l->in, NULL, 0);
 }
 
-/* The last columns of slopes W^T of the first layer, added to `result` (rows, inputs). */
-static void add_input_slopes(const Layer *l, long m, long rows, const float *slopes, float *result, long inputs) {
+/* The last columns of slopes W^T of the first layer, added to rows row[r] of `result` (rows, inputs). */
+static void add_input_slopes(const Layer *l, long m, long rows, const long *row, const float *slopes, float *result,
+                             long inputs) {
     const float *weight = l->weight + m * l->in * l->out;
     for (long r = 0; r < rows; r++)
         for (long i = 0; i < inputs; i++) {
@@ -381,7 +392,7 @@ static void add_input_slopes(const Layer *l, long m, long rows, const float *slo
             float sum = 0.0f;
             if (l->turned) for (long j = 0; j < l->out; j++) sum += slopes[r * l->out + j] * line[j * l->in];
             else for (long j = 0; j < l->out; j++) sum += slopes[r * l->out + j] * line[j];
-            result[r * inputs + i] += sum;
+            result[row[r] * inputs + i] += sum;
         }
 }
 
@@ -395,6 +406,20 @@ static void clear_slopes(const Layer *layers, long count, long members) {
     }
 }
 
+/* The next rows of `slopes` from *start on, at most BLOCK; with `all`, those too whose slopes are zero. */
+static long take_rows(const float *slopes, long width, long rows, int all, long *start, long *row, float *taken) {
+    long count = 0;
+    for (; *start < rows && count < BLOCK; ++*start) {
+        const float *line = slopes + *start * width;
+        int wanted = all;
+        for (long j = 0; j < width; j++) wanted |= line[j] != 0.0f;
+        if (!wanted) continue;
+        memcpy(taken + count * width, line, sizeof(float) * width);
+        row[count++] = *start;
+    }
+    return count;
+}
+
 /* Backward pass of the latest `forward` of `rows` rows, of which the `used` first ones had a part in the loss.
  *
  * x: (rows, in). slopes: (members, used, out) by the outputs. parameters: overwrite the parameters' gradients.
@@ -403,28 +428,29 @@ void backward(const Layer *layers, long count, long members, const float *x, lon
               long parameters, float *result, long inputs, const Scratch *scratch) {
     if (parameters) clear_slopes(layers, count, members);
     const long last = layers[count - 1].out;
+    long row[BLOCK], block;
     for (long m = 0; m < members; m++)
-        for (long start = 0; start < used; start += BLOCK) {
-            const long block = least(BLOCK, used - start), at = m * rows + start;
+        for (long start = 0;;) {
             float *now = scratch->slopes[0], *next = scratch->slopes[1];
-            memcpy(now, slopes + (m * used + start) * last, sizeof(float) * block * last);
+            block = take_rows(slopes + m * used * last, last, used, parameters != 0, &start, row, now);
+            if (!block) break;
             for (long index = count - 1; index >= 0; index--) {
                 const Layer l = layers[index];
+                const long at = m * rows;
                 const float *outputs = l.outputs + at * l.out;
                 if (l.normed)
-                    through_norm(block, l.out, outputs, l.sums + at * l.out, l.scales + at, l.gain + m * l.out, now,
-                                 parameters ? l.gain_slope + m * l.out : NULL, l.shift_slope + m * l.out);
-                else if (index + 1 < count)
-                    for (long j = 0; j < block * l.out; j++) now[j] = outputs[j] > 0.0f ? now[j] : 0.0f;
-                const float *below = index ? layers[index - 1].outputs + at * l.in : x + start * l.in;
-                if (parameters) add_slopes(&l, m, block, below, now, scratch);
+                    through_norm(block, row, l.out, outputs, l.sums + at * l.out, l.scales + at, l.gain + m * l.out,
+                                 now, parameters ? l.gain_slope + m * l.out : NULL, l.shift_slope + m * l.out);
+                else if (index + 1 < count) through_relu(block, row, l.out, outputs, now);
+                const float *below = index ? layers[index - 1].outputs + at * l.in : x;
+                if (parameters) add_slopes(&l, m, block, below + row[0] * l.in, now, scratch);
                 if (!index) break;
                 multiply_back(&l, m, block, now, next, scratch->pairs);
                 float *swap = now;
                 now = next;
                 next = swap;
             }
-            if (inputs) add_input_slopes(layers, m, block, now, result + start * inputs, inputs);
+            if (inputs) add_input_slopes(layers, m, block, row, now, result, inputs);
         }
 }
 

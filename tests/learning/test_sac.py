@@ -211,10 +211,12 @@ def test_settings_out_of_range_are_refused(change: dict[str, object], word: str)
         SacConfig(**change)
 
 
-def test_one_update_is_what_autograd_and_torchs_adam_do(spec: EnvSpec) -> None:
-    """The losses written down once more, differentiated by autograd."""
-    config = replace(SMALL, hidden=(16, 12), critic_layer_norm=True, actor_critics=1)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_one_update_is_what_autograd_and_torchs_adam_do(spec: EnvSpec, compiled: bool) -> None:
+    """The losses written down once more, differentiated by autograd; with the same draws."""
+    config = replace(SMALL, hidden=(16, 12), critic_layer_norm=True, actor_critics=1, compiled=compiled)
     learner, twin = SacLearner(spec, config, 0), SacLearner(spec, config, 1)
+    learner._draw = beta.draw
     learner.observe(*_probe())
     twin.restore(*learner.state())
     batch = replace(_batch(np.random.default_rng(5), 32), terminated=np.zeros(32, bool))
