@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embodied.facts import all_facts, holds
-from embodied.hierarchy.handling import HANDLED_SKILLS, Handling
+from embodied.hierarchy.handling import HANDLED_SKILLS, Handling, shown_with
 from embodied.hierarchy.monitor import (
     Entry,
     ExecutionReport,
@@ -151,7 +151,7 @@ class Execution:
                 break
             action = np.zeros(spec.action_width, dtype=np.float32)
             if command.goal is not None:
-                action[:] = controller.act(self.observation, command.goal)
+                action[:] = controller.act(shown_with(self.observation, thing), command.goal)
                 slow_down(action, spec, command.pace)
                 self.env.set_goal(command.goal)
             set_fingers(action, spec, self.observation, command.fingers)

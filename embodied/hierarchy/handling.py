@@ -21,6 +21,8 @@ Stage = Literal["clear", "above", "down", "close", "up", "over", "lower", "open"
 HANDLED_SKILLS = frozenset({"pick", "place", "push", "stack"})
 ROUND = frozenset({"cylinder", "ball", "disc"})
 """Kinds that fingers meet along a line or at a point."""
+GRIPPER_MARK = "is_gripper"
+"""The entity term that tells the gripper's row from the others."""
 WAY_STEP_M = 0.02
 """A way is looked at in points so far apart."""
 
@@ -39,6 +41,8 @@ class HandlingConfig:
     """They stay so far above what the thing stands on, or they would tilt the thing that it is set down on."""
     beside_m: float = 0.015
     """Horizontal error with which the way down may begin."""
+    sag_m: float = 0.03
+    """So much lower on its way across, the gripper goes straight up first."""
     centred_m: float = 0.006
     """Horizontal error with which the fingers close."""
     stride_m: float = 0.12
@@ -287,6 +291,9 @@ class Handling:
         return "above" if high or self._late or view.aside_m < self.config.beside_m else None
 
     def _after_above(self, view: _View) -> Stage | None:
+        c, point = self.config, self._point
+        if point is not None and view.grip[2] < point[2] - c.sag_m and view.aside_m > 3 * c.beside_m:
+            return "clear"
         return "down" if view.aside_m < self.config.beside_m or self._late else None
 
     def _after_down(self, view: _View) -> Stage | None:
@@ -333,6 +340,19 @@ class Handling:
         if self._point is None or (view.grip[2] < self._point[2] - self.config.arrive_m and not self._late):
             return None
         return "done" if np.linalg.norm(view.here - self.target) <= self.tolerance_m else "clear"
+
+
+def shown_with(observation: Observation, thing: str) -> Observation:
+    """The same, with the thing in the gripper's row instead of what is nearest to the gripper.
+
+    A controller that was trained with one thing on the table then sees, whomever its goal speaks of, the one that it
+    handles.
+    """
+    layout = observation.layout
+    marks = np.array([term.name == GRIPPER_MARK for term in layout.entity for _ in range(term.width)], dtype=bool)
+    entities, row = observation.entities.copy(), layout.entity_index(GRIPPER)
+    entities[row, ~marks] = observation.entities[layout.entity_index(thing), ~marks]
+    return Observation(observation.state, entities, observation.achieved, layout)
 
 
 def _at(place: FloatArray, height: float) -> FloatArray:

@@ -11,6 +11,7 @@ import pytest
 
 from embodied.facts import holds
 from embodied.hierarchy.executor import Executor, ExecutorConfig
+from embodied.hierarchy.handling import shown_with
 from embodied.hierarchy.monitor import ExecutionReport, StepRecord
 from embodied.spec import Layout, Term
 from embodied.types import (
@@ -230,6 +231,30 @@ def test_no_attempt_takes_more_steps_than_it_may(run: Run, hand: Hand) -> None:
     assert (report.ok, report.reason, report.subgoals[0].steps) == (False, "timed_out", 20)
     report, _ = run(subgoal("place", "b_block", (1.40, 0.90, 0.425), steps=20), retries=1)
     assert (report.subgoals[0].steps, report.subgoals[0].attempts) == (40, 2)
+
+
+def test_the_gripper_s_row_shows_the_thing_that_is_handled() -> None:
+    terms = (Term("object_pos", 3, "m"), Term("is_gripper", 1))
+    layout = Layout((), terms, (Term("position", 3, "m"),), ("gripper", "near", "far"))
+    rows = np.float32([[1, 1, 1, 1], [1, 1, 1, 0], [2, 2, 2, 0]])
+    seen = Observation(np.zeros(0, np.float32), rows, np.zeros((3, 3), np.float32), layout)
+    np.testing.assert_array_equal(shown_with(seen, "far").entities, [[2, 2, 2, 1], [1, 1, 1, 0], [2, 2, 2, 0]])
+    np.testing.assert_array_equal(seen.entities[0], [1, 1, 1, 1])
+
+
+def test_a_gripper_that_sags_on_its_way_goes_up_before_it_goes_on(run: Run, hand: Hand) -> None:
+    step = hand.step
+
+    def sagging(action: np.ndarray) -> Step:
+        if hand.taken == 3:
+            hand.grip = hand.grip - (0.0, 0.0, 0.06)
+        return step(action)
+
+    hand.step = sagging  # type: ignore[method-assign]
+    report, records = run(subgoal("place", "a_block", (1.40, 0.90, 0.425)))
+    assert report.ok, report.message
+    stages = [a.phase for a, b in zip(records, [None, *records], strict=False) if b is None or a.phase != b.phase]
+    assert stages[:5] == ["clear", "above", "clear", "above", "down"]
 
 
 def test_a_controller_that_never_took_hold_of_anything_pushes_by_itself(run: Run) -> None:
