@@ -15,7 +15,7 @@ from embodied.learning.replay import Arrays, EpisodeReplay
 from embodied.protocols import GoalReward
 from embodied.rng import child_generator
 from embodied.spec import EnvSpec
-from embodied.types import GRIPPER, Batch, BoolArray, Episode, FloatArray
+from embodied.types import GRIPPER, Batch, BoolArray, Episode, FloatArray, Outcome
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,16 @@ class ReplayConfig:
     """It does so only where it still held so many steps later: what flies through a goal has not arrived."""
     n_step: int = 1
     """Rewards of so many steps are summed up before the bootstrap."""
-    own_steps: bool = False
-    """Only steps that pursued a goal of the same entity follow the first one in such a sum."""
-    redraws: int = 0
-    """How often a relabelled row is drawn again while its goal holds already before the action."""
-    satisfied_share: float = 0.2
-    """Share of relabelled rows that are never drawn again."""
+    elsewhere: float = 0.0
+    """Share of the replaced goals that were achieved anywhere in the replay instead of later in the same episode: what
+    has not been found a way to yet."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.relabel <= 1.0:
-            raise UserError(f"replay.relabel must lie in [0, 1], got {self.relabel}")
-        if not 0.0 <= self.gripper_share <= 1.0:
-            raise UserError(f"replay.gripper_share must lie in [0, 1], got {self.gripper_share}")
+        for name in ("relabel", "gripper_share", "elsewhere"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise UserError(f"replay.{name} must lie in [0, 1], got {getattr(self, name)}")
         if self.n_step < 1:
             raise UserError(f"replay.n_step must be at least 1, got {self.n_step}")
-        if self.redraws < 0:
-            raise UserError(f"replay.redraws must be at least 0, got {self.redraws}")
 
 
 @dataclass(frozen=True)
@@ -65,10 +59,11 @@ class _Ahead:
 class HindsightReplay:
     """Draws transitions and replaces some goals by what was achieved later in the episode.
 
-    For the transition t -> t + 1 the new goal is achieved[k] of the goal's entity, t + 1 <= k <= T, k uniform. Reward
-    and termination of such a row are recomputed with the task's own `GoalReward`; the other rows keep what happened.
-    Where the task is about something that the gripper moves, every transition serves for goals of either: a row whose
-    goal was not replaced then has the one that this entity had in the episode, if it had one.
+    For the transition t -> t + 1 the new goal is achieved[k] of the goal's entity, t + 1 <= k <= T, k uniform, or for a
+    share of them any row's. Reward and termination of such a row are recomputed with the task's own `GoalReward`; the
+    other rows keep what happened. Where the task is about something that the gripper moves, every transition serves for
+    goals of either: a row whose goal was not replaced then has the one that this entity had in the episode, if it had
+    one.
     """
 
     def __init__(
@@ -115,12 +110,11 @@ class HindsightReplay:
         entity, source = self._choose_entities(now)
         relabelled = (self._rng.random(size) < self.config.relabel) | (source < 0)
         later = self._later(now, last)
-        if self.config.redraws:
-            self._redraw(now, last, later, entity, relabelled)
         source = np.where(relabelled, now, source)
-        goal = np.where(relabelled[:, None], rows["achieved"][later, entity], rows["goal_value"][source])
+        goal = np.where(relabelled[:, None], self.episodes.achieved(later, entity), rows["goal_value"][source])
         mask = rows["goal_mask"][source]
-        ahead = self._look_ahead(now, last, entity, goal, mask, ~relabelled & (source == now))
+        outcomes = self._outcomes(now, last, entity, goal, mask)
+        ahead = self._look_ahead(now, last, entity, outcomes, ~relabelled & (source == now))
         return Batch(
             observation=self._observation(now, entity),
             next_observation=self._observation(now + ahead.steps, entity),
@@ -129,35 +123,17 @@ class HindsightReplay:
             reward=ahead.reward,
             terminated=ahead.terminated,
             relabelled=relabelled,
-            already_satisfied=self._reward(rows["achieved"][now, entity], goal, mask).success,
+            already_satisfied=outcomes.success[:, 0],
             discount=(self._gamma**ahead.steps).astype(np.float32) if self.config.n_step > 1 else None,
         )
 
     def _later(self, now: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-        return now + 1 + (self._rng.random(len(now)) * (last - now)).astype(np.int64)
-
-    def _redraw(
-        self,
-        now: NDArray[np.int64],
-        last: NDArray[np.int64],
-        later: NDArray[np.int64],
-        entity: NDArray[np.int32],
-        relabelled: BoolArray,
-    ) -> None:
-        """Draws relabelled rows of the same entity again, in place, while their goals hold already.
-
-        A goal that holds before the action teaches little, and most do: what is not touched stays where it is.
-        """
-        achieved, masks = self.episodes.rows["achieved"], self.episodes.rows["goal_mask"]
-        open_rows = np.flatnonzero(relabelled & (self._rng.random(len(now)) >= self.config.satisfied_share))
-        for _ in range(self.config.redraws):
-            at, whose = now[open_rows], entity[open_rows]
-            held = self._reward(achieved[at, whose], achieved[later[open_rows], whose], masks[at]).success
-            open_rows = open_rows[held]
-            if not len(open_rows):
-                return
-            now[open_rows], last[open_rows] = self.episodes.draw(len(open_rows), self._rng)
-            later[open_rows] = self._later(now[open_rows], last[open_rows])
+        """Rows whose achieved positions may become goals."""
+        later = now + 1 + (self._rng.random(len(now)) * (last - now)).astype(np.int64)
+        if not self.config.elsewhere:
+            return later
+        anywhere = self._rng.permutation(self.episodes.draw(len(now), self._rng)[0])
+        return np.where(self._rng.random(len(now)) < self.config.elsewhere, anywhere, later)
 
     def _choose_entities(self, now: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Whose goal each row is about, and the row that holds the one it had in this episode; -1 where it had none."""
@@ -170,48 +146,55 @@ class HindsightReplay:
         chosen = np.where(at_gripper, np.int32(self._gripper), thing)
         return chosen, np.where(chosen == entity, now, self.episodes.pursued[now, chosen].astype(np.int64) - 1)
 
-    def _look_ahead(
+    def _outcomes(
         self,
         now: NDArray[np.int64],
         last: NDArray[np.int64],
         entity: NDArray[np.int32],
         goal: FloatArray,
         mask: BoolArray,
+    ) -> Outcome:
+        """What is reached now, a step later, and so on as far as `_look_ahead` goes, each (B, K)."""
+        config = self.config
+        ahead = np.arange(1 + config.n_step + (config.settle if config.success_ends else 0))
+        row = np.minimum(now[:, None] + ahead, last[:, None])
+        achieved = self.episodes.achieved(row, entity[:, None])
+        flat = (-1, goal.shape[1])
+        found = self._reward(
+            achieved.reshape(flat), np.repeat(goal, len(ahead), axis=0), np.repeat(mask, len(ahead), axis=0)
+        )
+        parts = (found.reward, found.terminated, found.success)
+        return Outcome(*(np.asarray(part).reshape(row.shape) for part in parts))
+
+    def _look_ahead(
+        self,
+        now: NDArray[np.int64],
+        last: NDArray[np.int64],
+        entity: NDArray[np.int32],
+        outcomes: Outcome,
         happened: BoolArray,
     ) -> _Ahead:
         """Discounted reward until the goal ends the episode, `n_step` steps are over, or the episode is."""
-        rows, size = self.episodes.rows, len(now)
-        reward, terminated = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=bool)
-        steps = np.zeros(size, dtype=np.int64)
-        for index in range(self.config.n_step):
-            row = np.minimum(now + index, last - 1)
-            going = ~terminated & (now + index < last)
-            if index and self.config.own_steps:
-                going &= (steps == index) & (rows["goal_entity"][row] == entity)
-            outcome = self._reward(rows["achieved"][row + 1, entity], goal, mask)
-            same = happened & (rows["goal_entity"][row] == entity)
-            earned = np.where(same, rows["reward"][row], outcome.reward)
-            ended = np.where(same, rows["terminated"][row], outcome.terminated)
-            if self.config.success_ends:
-                ended = ended | (outcome.success & self._stays(row, last, entity, goal, mask))
-            reward += np.where(going, np.float32(self._gamma**index) * earned, np.float32(0.0))
-            terminated |= going & ended
+        config, rows, count = self.config, self.episodes.rows, self.config.n_step
+        row = np.minimum(now[:, None] + np.arange(count), last[:, None] - 1)
+        earned, ended = outcomes.reward[:, 1 : count + 1].copy(), outcomes.terminated[:, 1 : count + 1].copy()
+        real = np.flatnonzero(happened)
+        same = rows["goal_entity"][row[real]] == entity[real, None]
+        earned[real] = np.where(same, rows["reward"][row[real]], earned[real])
+        ended[real] = np.where(same, rows["terminated"][row[real]], ended[real])
+        if config.success_ends:
+            # A goal that is reached has to hold `settle` steps later too, or at the end of the episode.
+            success, settle = outcomes.success, config.settle
+            ended |= success[:, 1 : count + 1] & success[:, 1 + settle : count + 1 + settle]
+        reward, steps = np.zeros(len(now), dtype=np.float32), np.zeros(len(now), dtype=np.int64)
+        going, over = np.ones(len(now), dtype=bool), np.zeros(len(now), dtype=bool)
+        for index in range(count):
+            going = going & (now + index < last)
+            reward += np.where(going, np.float32(self._gamma**index) * earned[:, index], np.float32(0.0))
             steps += going
-        return _Ahead(reward, terminated, steps)
-
-    def _stays(
-        self,
-        row: NDArray[np.int64],
-        last: NDArray[np.int64],
-        entity: NDArray[np.int32],
-        goal: FloatArray,
-        mask: BoolArray,
-    ) -> BoolArray:
-        """The goal that the step from `row` reached holds `settle` steps later too, or at the end of the episode."""
-        if not self.config.settle:
-            return np.ones(len(row), dtype=bool)
-        then = np.minimum(row + 1 + self.config.settle, last)
-        return self._reward(self.episodes.rows["achieved"][then, entity], goal, mask).success
+            over |= going & ended[:, index]
+            going &= ~ended[:, index]
+        return _Ahead(reward, over, steps)
 
     def begin(self) -> None:
         """Start with nothing, on disk too."""

@@ -13,7 +13,7 @@ from embodied.errors import UserError
 from embodied.learning.episode_file import STATE_FIELDS
 from embodied.learning.memory import refuse_too_large
 from embodied.spec import EnvSpec
-from embodied.types import Episode
+from embodied.types import Episode, FloatArray
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -37,8 +37,14 @@ class EpisodeReplay:
         shapes = _shapes(spec)
         each = sum(_bytes(shape, dtype) for shape, dtype in shapes.values())
         refuse_too_large(capacity, each + 4 * len(spec.layout.entities))
-        self.rows = {name: np.zeros((capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
-        self.pursued = np.zeros((capacity, len(spec.layout.entities)), dtype=np.int32)
+        # A row lies in one piece: a drawn one is one place in memory to fetch, not one in every array. What is achieved
+        # lies apart, because several rows of it are looked at, one after the other.
+        pursued = ("pursued", np.int32, (len(spec.layout.entities),))
+        together = [(name, dtype, shape) for name, (shape, dtype) in shapes.items() if name != "achieved"]
+        table = np.zeros(capacity, [*together, pursued])
+        achieved = np.zeros((capacity, *shapes["achieved"][0]), np.float32)
+        self.rows = {name: achieved if name == "achieved" else table[name] for name in shapes}
+        self.pursued = table["pursued"]
         """(N, E) 1 + the last row of a row's episode in which this entity's goal was pursued; 0: never."""
         self._episodes = _Episodes()
         self._free = 0
@@ -61,14 +67,14 @@ class EpisodeReplay:
         self._fill(start, episode)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Transitions drawn uniformly, with replacement.
+        """Transitions drawn uniformly, with replacement, in the order in which they lie: near ones are found faster.
 
         Returns:
             Rows t, and for each the row of its episode's final state T (t < T), both of shape (size,).
         """
         if len(self) == 0:
             raise UserError("the replay is empty: no episode was finished yet")
-        return self._episodes.locate(rng.integers(0, len(self), size))
+        return self._episodes.locate(np.sort(rng.integers(0, len(self), size)))
 
     def refill(self, steps: Sequence[int], read: Callable[[int], Episode]) -> None:
         """Back to the state after adding episodes of these lengths; only those that are still there are read.
@@ -84,6 +90,11 @@ class EpisodeReplay:
         first = len(steps) - len(self._episodes)
         for index, (start, _) in enumerate(self._episodes):
             self._fill(start, read(first + index))
+
+    def achieved(self, row: NDArray[np.int64], entity: NDArray[np.int32]) -> FloatArray:
+        """What these entities have achieved in these rows: both of one shape (...), result (..., G)."""
+        rows = self.rows["achieved"]
+        return rows.reshape(-1, rows.shape[2]).take(row * rows.shape[1] + entity, axis=0)
 
     @property
     def bytes_per_row(self) -> int:

@@ -178,19 +178,6 @@ def test_several_steps_are_summed_up_until_the_goal_or_the_end(
     assert (batch.terminated == (ends == k)).all()
 
 
-def test_a_sum_may_be_kept_to_steps_that_pursued_the_same_entity(
-    spec: EnvSpec, reward: GoalReward, make_episode: Make
-) -> None:
-    batch = _replay(spec, reward, make_episode, relabel=0.0, gripper_share=0.5, n_step=3, own_steps=True).sample(2000)
-    of_gripper = batch.observation[:, 2] == batch.observation[:, 1]
-    first = batch.observation[:, 0] == 1
-    for gripper, ends in ((True, [2, 2, 3, 4, 5, 6, 7, 8]), (False, [1, 4, 5, 6, 7, 8, 8, 8])):
-        picked = first & (of_gripper == gripper)
-        t = batch.observation[picked, 1].astype(int)
-        assert set(t) == set(range(8))
-        assert (batch.next_observation[picked, 1] == np.array(ends)[t]).all()
-
-
 def test_what_only_flies_through_a_goal_has_not_arrived(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
     """The block stands at 4.0 in steps 2 to 5 of episode 1, and moves on."""
 
@@ -209,24 +196,15 @@ def test_what_only_flies_through_a_goal_has_not_arrived(spec: EnvSpec, reward: G
     assert arrived == {0: False, 1: True, 2: True, 3: False, 4: False, 5: False, 6: False, 7: False}
 
 
-def test_goals_that_hold_already_are_drawn_again(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
-    """The block of episode 1 stays where it is: every later place of it is reached already."""
-    shares = []
-    for redraws in (0, 4):
-        replay = HindsightReplay(
-            _arm(spec), reward, ReplayConfig(capacity=100, relabel=1.0, redraws=redraws, satisfied_share=0.1), seed=0
-        )
-        still, moving = make_episode(1, 8), make_episode(2, 8)
-        still.achieved[:, 1, 1] = 4.0
-        replay.add(still)
-        replay.add(moving)
-        batch = replay.sample(4000)
-        assert (batch.goal[:, 0] == batch.observation[:, 0]).all()
-        assert (batch.already_satisfied == (batch.observation[:, 0] == 1)).all()
-        shares.append(batch.already_satisfied.mean())
-    assert shares[0] == pytest.approx(0.5, abs=0.04)
-    # A tenth is left alone; of the others half remain after each draw.
-    assert shares[1] == pytest.approx(0.1 * 0.5 + 0.9 * 0.5**5, abs=0.03)
+def test_a_share_of_the_new_goals_comes_from_any_episode(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
+    replay = HindsightReplay(spec, reward, ReplayConfig(capacity=100, relabel=1.0, elsewhere=0.5), seed=0)
+    for number in range(4):
+        replay.add(make_episode(number, 8))
+    batch = replay.sample(8000)
+    assert (batch.goal[:, 0] != batch.observation[:, 0]).mean() == pytest.approx(0.5 * 3 / 4, abs=0.03)
+    far = batch.goal[:, 0] != batch.observation[:, 0]
+    assert (batch.reward[far] == -1.0).all(), "judged by the task's own reward"
+    assert not batch.terminated[far].any()
 
 
 def test_a_share_outside_its_range_is_refused() -> None:
