@@ -147,7 +147,9 @@ class _Room:
         self._scales = [torch.empty(members, rows if there else 0) for there in normed]
 
     def lend(self, structs: ctypes.Array[_Layer]) -> None:
-        """Tells the layers where their results are to lie."""
+        """Tells the layers where their results are to lie; one address is enough to see whether they know."""
+        if structs[0].outputs == self.outputs[0].data_ptr():
+            return
         for struct, sums, scales, outputs in zip(structs, self._sums, self._scales, self.outputs, strict=True):
             struct.sums, struct.scales, struct.outputs = sums.data_ptr(), scales.data_ptr(), outputs.data_ptr()
 
