@@ -32,9 +32,13 @@ INLINE float ln(float x) {
     return f + y + 0.693359375f * e;
 }
 
-/* e^x for -87 <= x <= 0; coefficients of Cephes' expf. */
+/* e^-|x|, but not less than e^-87; coefficients of Cephes' expf. The comparison is one of integers because compilers make
+ * a branch of one of floats, and then no vectors. */
 INLINE float power(float x) {
-    x = x < -87.0f ? -87.0f : x;
+    bits size = {x};
+    size.i &= 0x7fffffff;
+    size.i = size.i < 0x42ae0000 ? size.i : 0x42ae0000;
+    x = -size.f;
     const float n = (float)(int32_t)(x * 1.44269504f - 0.5f);
     const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
     float y = 1.9875691500e-4f;
@@ -73,7 +77,7 @@ INLINE float ln_less_psi(float t) {
     return t * (0.5f + y * t);
 }
 
-INLINE float softplus(float u) { return (u > 0.0f ? u : 0.0f) + ln(1.0f + power(u > 0.0f ? -u : u)); }
+INLINE float softplus(float u) { return (u > 0.0f ? u : 0.0f) + ln(1.0f + power(u)); }
 
 /* alpha and beta of each row; `work` has room for `raw` once more, and gets a = softplus(u), b = softplus(v). */
 void concentrations(const float *restrict raw, long rows, long width, float limit, float *restrict both, long plane,
@@ -147,7 +151,7 @@ void raw_gradient(const float *restrict raw, const float *restrict both, const f
     }
     for (long k = 0; k < 2 * size; k++) {
         excess[k] = softplus(raw[k]);
-        result[k] = 1.0f / (1.0f + power(raw[k] > 0.0f ? -raw[k] : raw[k]));
+        result[k] = 1.0f / (1.0f + power(raw[k]));
         result[k] = raw[k] > 0.0f ? result[k] : 1.0f - result[k];
     }
     for (long r = 0; r < rows; r++)

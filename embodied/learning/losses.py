@@ -5,7 +5,6 @@ Log-probabilities and entropies are in unit coordinates (see `embodied.learning.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 
@@ -69,9 +68,12 @@ def actor_loss(values: Tensor, log_prob: Tensor, temperature: Tensor | float) ->
 
 
 def actor_slopes(values: Tensor) -> Tensor:
-    """Gradient of `actor_loss` by the values, (N, B): -1 / B for the least value of each column, else 0."""
-    slopes = torch.zeros_like(values)
-    return slopes.scatter_(0, values.argmin(0, keepdim=True), -1.0 / values.shape[1])
+    """Gradient of `actor_loss` by the values, (N, B): -1 / B for the least value of each column, else 0.
+
+    Equal ones share it, as in autograd's own gradient of `amin`.
+    """
+    least = (values == values.amin(0)).float()
+    return least / (least.sum(0) * -values.shape[1])
 
 
 def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: float) -> Tensor:
