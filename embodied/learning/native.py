@@ -45,7 +45,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 def library() -> ctypes.CDLL | None:
     """The C functions, compiled for this processor and kept in the user's cache folder; None where that fails."""
     try:
-        code = ctypes.CDLL(str(_built()))
+        code = _loaded()
     except (OSError, subprocess.SubprocessError):
         return None
     for name, (result, arguments) in SIGNATURES.items():
@@ -54,8 +54,16 @@ def library() -> ctypes.CDLL | None:
     return code
 
 
-def _built() -> Path:
-    """The compiled file, made where there is none for this source, compiler and processor."""
+def _loaded() -> ctypes.CDLL:
+    """What is kept, or, where it is damaged, what is made anew."""
+    try:
+        return ctypes.CDLL(str(_built()))
+    except OSError:
+        return ctypes.CDLL(str(_built(afresh=True)))
+
+
+def _built(afresh: bool = False) -> Path:
+    """The compiled file, made where there is none for this source, compiler and processor, or `afresh`."""
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise FileNotFoundError("no C compiler")
@@ -70,7 +78,7 @@ def _built() -> Path:
     ]
     name = f"learning-{hashlib.sha256(b'|'.join(told)).hexdigest()[:24]}.so"
     folder = _cache()
-    if not (folder / name).is_file():
+    if afresh or not (folder / name).is_file():
         with tempfile.TemporaryDirectory(dir=folder) as inside:
             made = Path(inside) / name
             command = [compiler, *flags, *map(str, sources), "-o", str(made), "-lm"]

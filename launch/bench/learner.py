@@ -160,7 +160,8 @@ def _products(learner: SacLearner, batch: int) -> tuple[float, dict[str, Work]]:
     """Operations of an update's products, and for each type the time limit for them as something that takes so long.
 
     Forward: policy on both observations, target critics, critics on both actions. Backward: critics to parameters and,
-    from the second layer on, to what lies below; critics to the action; policy like the critics.
+    from the second layer on, to what lies below; of the critics that judge an action the one that counts; policy like
+    the critics.
     """
     hidden = learner.config.hidden
     actions, members = len(learner.policy.low), learner.config.critics
@@ -168,7 +169,7 @@ def _products(learner: SacLearner, batch: int) -> tuple[float, dict[str, Work]]:
     critic = _pairs(learner.policy.shape.input_width + actions, hidden, 1)
     forward = 2 * _size(policy) + 3 * members * _size(critic)
     to_parameters = _size(policy) + members * _size(critic)
-    below = _size(policy[1:]) + 2 * members * _size(critic[1:]) + members * actions * hidden[0]
+    below = _size(policy[1:]) + (members + 1) * _size(critic[1:]) + actions * hidden[0]
     flops = 2.0 * batch * (forward + to_parameters + below)
     width = hidden[-1]
     works: dict[str, Work] = {}
