@@ -28,8 +28,9 @@ class ReplayConfig:
     """Share of a batch whose goals are replaced by ones reached later in the same episode."""
     gripper_share: float = 0.0
     """Share of a batch whose goals speak of the gripper, in tasks about something else; the others of that."""
-    success_ends: bool = False
-    """A reached goal ends the bootstrap, as if the episode ended there."""
+    success_ends: float = 0.0
+    """Share of the reached goals that end the bootstrap, as if the episode ended there. With 1 nothing that happens
+    later counts; with less, whether the goal is kept counts too."""
     settle: int = 0
     """It does so only where it still held so many steps later: what flies through a goal has not arrived."""
     n_step: int = 1
@@ -39,7 +40,7 @@ class ReplayConfig:
     has not been found a way to yet."""
 
     def __post_init__(self) -> None:
-        for name in ("relabel", "gripper_share", "elsewhere"):
+        for name in ("relabel", "gripper_share", "success_ends", "elsewhere"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UserError(f"replay.{name} must lie in [0, 1], got {getattr(self, name)}")
         if self.n_step < 1:
@@ -185,7 +186,10 @@ class HindsightReplay:
         if config.success_ends:
             # A goal that is reached has to hold `settle` steps later too, or at the end of the episode.
             success, settle = outcomes.success, config.settle
-            ended |= success[:, 1 : count + 1] & success[:, 1 + settle : count + 1 + settle]
+            arrived = success[:, 1 : count + 1] & success[:, 1 + settle : count + 1 + settle]
+            if config.success_ends < 1.0:
+                arrived &= self._rng.random((len(now), 1)) < config.success_ends
+            ended |= arrived
         reward, steps = np.zeros(len(now), dtype=np.float32), np.zeros(len(now), dtype=np.int64)
         going, over = np.ones(len(now), dtype=bool), np.zeros(len(now), dtype=bool)
         for index in range(count):

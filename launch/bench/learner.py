@@ -46,7 +46,7 @@ CASES: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
     "fetch_push's own": (
         512,
         {"gamma": 0.98, "critic_layer_norm": True, "relative_to": ("grip_pos", "object_pos"), "anywhere": True},
-        {"gripper_share": 0.4, "success_ends": True, "settle": 2, "n_step": 3},
+        {"gripper_share": 0.4, "success_ends": 1.0, "settle": 2, "n_step": 3},
     ),
 }
 """Batch size, learner's and replay's settings; the last as the task's training has them, which no peer can."""

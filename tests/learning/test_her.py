@@ -157,11 +157,12 @@ def test_success_ends_the_bootstrap_where_it_is_asked_to(spec: EnvSpec, reward: 
         outcome = reward(achieved, goal, mask)
         return dataclasses.replace(outcome, terminated=np.zeros_like(outcome.success))
 
-    for ends in (False, True):
-        batch = _replay(spec, endless, make_episode, relabel=1.0, success_ends=ends).sample(1000)
+    for share in (0.0, 0.25, 1.0):
+        batch = _replay(spec, endless, make_episode, relabel=1.0, success_ends=share).sample(5000)
         reached = batch.reward == 0.0
         assert 0.0 < reached.mean() < 1.0
-        assert (batch.terminated == (reached & ends)).all()
+        assert not batch.terminated[~reached].any()
+        assert batch.terminated[reached].mean() == pytest.approx(share, abs=0.0 if share in (0.0, 1.0) else 0.04)
 
 
 def test_several_steps_are_summed_up_until_the_goal_or_the_end(
@@ -185,9 +186,7 @@ def test_what_only_flies_through_a_goal_has_not_arrived(spec: EnvSpec, reward: G
         outcome = reward(achieved, goal, mask)
         return dataclasses.replace(outcome, terminated=np.zeros_like(outcome.success))
 
-    replay = HindsightReplay(
-        spec, endless, ReplayConfig(capacity=100, relabel=0.0, success_ends=True, settle=2), seed=0
-    )
+    replay = HindsightReplay(spec, endless, ReplayConfig(capacity=100, relabel=0.0, success_ends=1.0, settle=2), seed=0)
     episode = make_episode(1, 8, goal_clock=4.0)
     episode.achieved[2:6, 1, 1] = 4.0
     replay.add(episode)
