@@ -77,7 +77,7 @@ INLINE float ln_less_psi(float t) {
     return t * (0.5f + y * t);
 }
 
-INLINE float softplus(float u) { return (u > 0.0f ? u : 0.0f) + ln(1.0f + power(u)); }
+INLINE float softplus(float u) { return (u < 0.0f ? 0.0f : u) + ln(1.0f + power(u)); }
 
 /* alpha and beta of each row; `work` has room for `raw` once more, and gets a = softplus(u), b = softplus(v). */
 void concentrations(const float *restrict raw, long rows, long width, float limit, float *restrict both, long plane,
@@ -92,19 +92,26 @@ void concentrations(const float *restrict raw, long rows, long width, float limi
         }
 }
 
-/* Gamma draws for shapes >= 1 from one normal and one uniform number each (Marsaglia and Tsang 2000, "A simple method
- * for generating gamma variables"). Where the draw is rejected, `drawn` is -1. Returns how many were. */
+/* A gamma draw for a shape >= 1 from one normal and one uniform number (Marsaglia and Tsang 2000, "A simple method for
+ * generating gamma variables"); -1 where it is rejected, and no number for a shape that is none. */
+INLINE float gamma_of(float shape, float normal, float uniform) {
+    const float d = shape - 1.0f / 3.0f, root = 1.0f + normal / sqrtf(9.0f * d), v = root * root * root;
+    const float safe = v > 1e-30f ? v : 1e-30f, u = uniform > 1e-30f ? uniform : 1e-30f;
+    const int fits = (v > 1e-30f) & (ln(u) < 0.5f * normal * normal + d * (1.0f - safe + ln(safe)));
+    return shape != shape ? shape : fits ? d * safe : -1.0f;
+}
+
+/* Gamma draws from `count + spare` normal and uniform numbers: those beyond `count` replace what was rejected. Returns
+ * how many draws are -1 because that was not enough. */
 long gammas(const float *restrict shape, const float *restrict normal, const float *restrict uniform, long count,
-            float *restrict drawn) {
-    long rejected = 0;
+            long spare, float *restrict drawn) {
+    long missing = 0, next = count;
+    for (long k = 0; k < count; k++) drawn[k] = gamma_of(shape[k], normal[k], uniform[k]);
     for (long k = 0; k < count; k++) {
-        const float d = shape[k] - 1.0f / 3.0f, root = 1.0f + normal[k] / sqrtf(9.0f * d);
-        const float v = root * root * root, safe = v > 1e-30f ? v : 1e-30f, u = uniform[k] > 1e-30f ? uniform[k] : 1e-30f;
-        const int fits = (v > 1e-30f) & (ln(u) < 0.5f * normal[k] * normal[k] + d * (1.0f - safe + ln(safe)));
-        drawn[k] = fits ? d * safe : -1.0f;
-        rejected += !fits;
+        for (; drawn[k] < 0.0f && next < count + spare; next++) drawn[k] = gamma_of(shape[k], normal[next], uniform[next]);
+        missing += drawn[k] < 0.0f;
     }
-    return rejected;
+    return missing;
 }
 
 /* Actions in unit coordinates, and the log-density of each row; `work` has room for `unit` once more.

@@ -157,7 +157,13 @@ class _Room:
 Stack = StackedMlp | CompiledMlp
 
 
-def make_stack(layers: Sequence[Layer], half: bool = False, compiled: bool = True, backwards: bool = True) -> Stack:
+def make_stack(
+    layers: Sequence[Layer],
+    half: bool = False,
+    compiled: bool = True,
+    backwards: bool = True,
+    like: Stack | None = None,
+) -> Stack:
     """The fastest there is here.
 
     Args:
@@ -165,8 +171,15 @@ def make_stack(layers: Sequence[Layer], half: bool = False, compiled: bool = Tru
         half: See `StackedMlp`.
         compiled: Whether compiled code may be used.
         backwards: Whether there will be backward passes.
+        like: One of the same shape whose memory may be used: they are never between forward and backward together.
     """
     code = library() if compiled else None
     if code is None or (half and not code.has_half()):
-        return StackedMlp(layers, half)
-    return CompiledMlp(layers, half, backwards)
+        eager = StackedMlp(layers, half)
+        if isinstance(like, StackedMlp):
+            eager.share_rooms(like)
+        return eager
+    stack = CompiledMlp(layers, half, backwards)
+    if isinstance(like, CompiledMlp):
+        stack.share_rooms(like)
+    return stack

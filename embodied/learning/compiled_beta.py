@@ -29,11 +29,11 @@ def draw(
 
 
 def draw_gammas(code: ctypes.CDLL, shapes: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """One gamma draw for each shape, all at least 1: rejected ones, at most one in twenty, are drawn again."""
-    shapes = shapes.contiguous()
-    drawn = torch.empty_like(shapes)
-    normal, uniform = torch.randn(shapes.shape, generator=generator), torch.rand(shapes.shape, generator=generator)
-    pointers = shapes.data_ptr(), normal.data_ptr(), uniform.data_ptr(), shapes.numel(), drawn.data_ptr()
+    """One gamma draw for each shape, all at least 1; rejected ones, at most one in twenty, are drawn again."""
+    shapes, drawn = shapes.contiguous(), torch.empty(shapes.shape)
+    count, spare = shapes.numel(), 16 + shapes.numel() // 8
+    normal, uniform = torch.randn(count + spare, generator=generator), torch.rand(count + spare, generator=generator)
+    pointers = shapes.data_ptr(), normal.data_ptr(), uniform.data_ptr(), count, spare, drawn.data_ptr()
     if code.gammas(*pointers):
         again = drawn < 0.0
         drawn[again] = draw_gammas(code, shapes[again], generator)

@@ -33,7 +33,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "forward": (None, [_P, _N, _N, _P, _N, _P]),
     "backward": (None, [_P, _N, _N, _P, _N, _N, _P, _N, _P, _N, _P]),
     "concentrations": (None, [_P, _N, _N, _F, _P, _N, _P]),
-    "gammas": (_N, [_P, _P, _P, _N, _P]),
+    "gammas": (_N, [_P, _P, _P, _N, _N, _P]),
     "density": (None, [_P, _P, _N, _N, _N, _P, _P, _P]),
     "raw_gradient": (None, [*[_P] * 6, _F, _F, _N, _N, _N, _P, _P]),
     "adam": (None, [_P, _P, _P, _P, _N, _D, _D]),

@@ -124,11 +124,11 @@ class SacLearner:
         self._log_temperature = torch.tensor(np.log(config.initial_temperature), dtype=torch.float32)
         self._temperature_slope = torch.zeros(())
         self._flat = {name: FlatParameters(module) for name, module in self._modules().items()}
-        self._policies, self._critics, self._targets = (
-            make_stack(module.layers(self._flat[name]), config.in_bfloat16, config.compiled, backwards=name != "target")
-            for name, module in self._modules().items()
-        )
-        self._targets.share_rooms(self._critics)
+        how = config.in_bfloat16, config.compiled
+        self._policies = make_stack(self.policy.layers(self._flat["policy"]), *how)
+        self._critics = make_stack(self.critic.layers(self._flat["critic"]), *how)
+        targets = self.target.layers(self._flat["target"])
+        self._targets = make_stack(targets, *how, backwards=False, like=self._critics)
         code = library() if config.compiled else None
         self._draw = beta.draw if code is None else partial(compiled_beta.draw, code)
         self._raw_gradient = beta.raw_gradient if code is None else partial(compiled_beta.raw_gradient, code)
@@ -172,14 +172,15 @@ class SacLearner:
         self._flat["target"].values.lerp_(self._flat["critic"].values, self.config.tau)
         self._targets.refresh()
         self.updates += 1
-        relabelled = max(int(batch.relabelled.sum()), 1)
+        relabelled = int(np.count_nonzero(batch.relabelled))
+        satisfied = int(np.count_nonzero(batch.relabelled & batch.already_satisfied))
         return {
             "critic_loss": critic_loss.item(),
             **self._actor_told,
             "target_value": target.mean().item(),
             "temperature": self._log_temperature.exp().item(),
-            "relabelled": float(batch.relabelled.mean()),
-            "relabelled_already_satisfied": float((batch.relabelled & batch.already_satisfied).sum() / relabelled),
+            "relabelled": relabelled / rows,
+            "relabelled_already_satisfied": satisfied / max(relabelled, 1),
         }
 
     def _critic_target(self, ahead: Tensor, drawn: beta.Draw, batch: Batch) -> Tensor:
@@ -279,7 +280,7 @@ class SacLearner:
         for stack in (self._policies, self._critics, self._targets):
             stack.refresh()
 
-    def _modules(self) -> dict[str, PolicyModule | CriticEnsemble]:
+    def _modules(self) -> dict[str, torch.nn.Module]:
         return {"policy": self.policy, "critic": self.critic, "target": self.target}
 
 

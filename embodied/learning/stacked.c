@@ -245,8 +245,8 @@ void refresh(const Layer *layers, long count, long members, long backwards) {
                 centre(l.in, l.out, weight, l.bias + m * l.out, l.centred, base);
                 weight = l.centred;
             }
-            if (l.turned) pack_columns(l.half, l.in, l.out, weight, l.in, panels);
-            else pack_rows(l.half, l.in, l.out, weight, l.out, panels);
+            if (l.out > 1 && l.turned) pack_columns(l.half, l.in, l.out, weight, l.in, panels);
+            else if (l.out > 1) pack_rows(l.half, l.in, l.out, weight, l.out, panels);
             if (!backwards || !index) continue;
             if (l.turned) pack_rows(l.half, l.out, l.in, weight, l.in, turned_panels);
             else pack_columns(l.half, l.out, l.in, weight, l.out, turned_panels);
@@ -269,6 +269,16 @@ static void pair_rows(long rows, long width, const float *restrict from, uint32_
         const uint32_t there = r + 1 < rows ? 0xffffffffu : 0;
         for (long j = 0; j < width; j++)
             to[r / 2 * width + j] = rounded(first[j]) | ((rounded(second[j]) << 16) & there);
+    }
+}
+
+/* x w + b for a single output. */
+static void multiply_by_vector(long rows, long in, const float *x, const float *restrict weight, float bias,
+                               float *restrict y) {
+    for (long r = 0; r < rows; r++) {
+        float sum = 0.0f;
+        for (long i = 0; i < in; i++) sum += x[r * in + i] * weight[i];
+        y[r] = sum + bias;
     }
 }
 
@@ -308,7 +318,8 @@ void forward(const Layer *layers, long count, long members, const float *x, long
                 const long at = m * rows + start;
                 float *outputs = l.outputs + at * l.out, *sums = l.normed ? l.sums + at * l.out : outputs;
                 l.base += m * l.out;
-                multiply(&l, block, below, l.panels + m * panel_size(l.in, l.out), sums, scratch->pairs);
+                if (l.out == 1) multiply_by_vector(block, l.in, below, l.weight + m * l.in, *l.base, sums);
+                else multiply(&l, block, below, l.panels + m * panel_size(l.in, l.out), sums, scratch->pairs);
                 if (l.normed)
                     normalise(block, l.out, sums, l.gain + m * l.out, l.shift + m * l.out, l.scales + at, outputs);
                 else if (index + 1 < count)

@@ -11,11 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from embodied.learning.her import HindsightReplay, ReplayConfig
 from embodied.learning.native import library
@@ -51,7 +53,7 @@ CASES: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
 }
 """Batch size, learner's and replay's settings; the last as the task's training has them, which no peer can."""
 PEERS_CASES = ("3x128", "3x256")
-OURS = {
+OURS: dict[str, dict[str, Any]] = {
     "float32": {},
     "bfloat16": {"precision": "bfloat16"},
     "float32_eager": {"compiled": False},
@@ -60,6 +62,7 @@ OURS = {
 """What is measured of ours; eager: without the compiled code."""
 
 Work = Callable[[], object]
+"""An update, or what stands for one."""
 
 
 def run(config: KEYS, table: Table) -> list[str]:
@@ -89,7 +92,7 @@ def measure(case: str, seed: int, rounds: int = ROUNDS, updates: int = ROUND_UPD
         peer = _peer(env, SacConfig(**sac).hidden, batch, seed) if case in PEERS_CASES else None
     flops, products = _products(learners["float32"], batch)
     works: dict[str, Work] = {
-        name: (lambda one=learner: one.update(replays[TRANSITIONS].sample(batch))) for name, learner in learners.items()
+        name: partial(_update, learner, replays[TRANSITIONS], batch) for name, learner in learners.items()
     }
     works |= {
         "sampling": lambda: replays[TRANSITIONS].sample(batch),
@@ -113,6 +116,15 @@ def measure(case: str, seed: int, rounds: int = ROUNDS, updates: int = ROUND_UPD
         shares = [drawn / own for drawn, own in zip(spent["sampling_large"], spent[name], strict=True)]
         row[f"{name}_sampling_share"] = round(median(shares), 4)
     return row
+
+
+def _update(learner: SacLearner, replay: HindsightReplay, batch: int) -> None:
+    learner.update(replay.sample(batch))
+
+
+def _multiply(left: Tensor, right: Tensor, out: Tensor, count: int) -> None:
+    for _ in range(count):
+        torch.mm(left, right, out=out)
 
 
 def _take_turns(works: dict[str, Work], rounds: int, count: int) -> dict[str, list[float]]:
@@ -164,7 +176,7 @@ def _products(learner: SacLearner, batch: int) -> tuple[float, dict[str, Work]]:
     the critics.
     """
     hidden = learner.config.hidden
-    actions, members = len(learner.policy.low), learner.config.critics
+    actions, members = len(learner.policy.shape.action_low), learner.config.critics
     policy = _pairs(learner.policy.shape.input_width, hidden, 2 * actions)
     critic = _pairs(learner.policy.shape.input_width + actions, hidden, 1)
     forward = 2 * _size(policy) + 3 * members * _size(critic)
@@ -176,9 +188,7 @@ def _products(learner: SacLearner, batch: int) -> tuple[float, dict[str, Work]]:
     for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
         left, right = torch.randn(batch, width).to(dtype), torch.randn(width, width).to(dtype)
         out, count = torch.empty(batch, width, dtype=dtype), round(flops / (2.0 * batch * width * width))
-        works[name] = lambda left=left, right=right, out=out, count=count: [
-            torch.mm(left, right, out=out) for _ in range(count)
-        ]
+        works[name] = partial(_multiply, left, right, out, count)
     return flops, works
 
 

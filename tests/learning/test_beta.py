@@ -210,3 +210,12 @@ def test_compiled_draws_come_from_the_generator_alone() -> None:
     )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+@compiled
+def test_compiled_draws_from_no_numbers_are_no_numbers() -> None:
+    """A policy that has come apart says so instead of being drawn from for ever."""
+    raw = _raw()
+    raw[3, 1] = torch.nan
+    drawn = compiled_beta.draw(library(), raw, 1000.0, torch.Generator().manual_seed(0))
+    assert drawn.log_prob.isnan().nonzero().flatten().tolist() == [3]

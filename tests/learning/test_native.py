@@ -135,7 +135,8 @@ def test_half_without_such_products_is_eager(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @compiled
-@pytest.mark.parametrize("machine", ["x86-64-v3", pytest.param("x86-64-v2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", ["x86-64-v3", "x86-64-v2"])
 def test_a_processor_without_wide_vectors_computes_the_same(
     machine: str, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
