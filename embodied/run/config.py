@@ -29,6 +29,9 @@ class TrainConfig:
     """Steps with uniformly random actions before the policy acts."""
     random_share: float = 0.1
     """Share of later actions that stay uniformly random."""
+    ends_at_goal: bool = False
+    """A training episode is broken off where it reaches its goal, as by a time limit; not with a relay, whose goals
+    change."""
     batch_size: int = 256
     """Transitions per update."""
     update_every: int = 1
@@ -61,7 +64,7 @@ class TrainConfig:
         for name, value in vars(self).items():
             if name == "max_cpu_s":
                 continue
-            least = 0 if name in ("seed", "start_steps", "random_share", "eval_late_after") else 1
+            least = 0 if name in ("seed", "start_steps", "random_share", "ends_at_goal", "eval_late_after") else 1
             if value < least:
                 raise UserError(f"{name} must be at least {least}, got {value}")
         if self.workers > MAX_WORKERS:

@@ -36,6 +36,8 @@ class Transition:
 
 
 OnStep = Callable[[Transition], None]
+Over = Callable[[Step], bool]
+"""Whether to break an episode off after this step."""
 
 
 class Driver:
@@ -66,7 +68,7 @@ class Driver:
         self._episode += 1
         self._index = 0
 
-    def step(self, act: Act, over: Callable[[Observation], bool] | None = None) -> Transition:
+    def step(self, act: Act, over: Over | None = None) -> Transition:
         """One control step, reported to the callback before it is returned.
 
         Args:
@@ -75,7 +77,7 @@ class Driver:
         """
         observation, goal = self.observation, self.env.goal
         step = self.env.step(act(observation, goal))
-        if over is not None and over(step.observation):
+        if over is not None and over(step):
             step = replace(step, truncated=True)
         transition = Transition(self._episode, self._index, observation, goal, step)
         self._index += 1

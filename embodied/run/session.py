@@ -118,13 +118,13 @@ class Session:
             if explorer is not None:
                 explorer.begin(index)
         if explorer is None:
-            worker.step(self._explore)
+            worker.step(self._explore, over=(lambda step: step.success) if self.config.ends_at_goal else None)
         else:
             task = worker.task_goal
             worker.step(
                 lambda observation, goal: explorer.restrain(index, observation, task, self._explore(observation, goal)),
                 lambda observation, _: explorer.pursue(index, observation, task),
-                lambda observation: explorer.over(index, observation, task),
+                lambda step: explorer.over(index, step.observation, task),
             )
         self.step += 1
         self._bar.advance()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from embodied.protocols import Env, SceneEnv
-from embodied.run.driver import Act, Driver, EpisodeRecorder
+from embodied.run.driver import Act, Driver, EpisodeRecorder, Over
 from embodied.types import Episode, FloatArray, Goal, Observation
 
 Pursue = Callable[[Observation, Goal], Goal]
@@ -50,7 +50,7 @@ class Worker:
         # Asked once an episode: the answer costs more than many a step.
         self._scene = self.env if isinstance(self.env, SceneEnv) else None
 
-    def step(self, act: Act, pursue: Pursue | None = None, over: Callable[[Observation], bool] | None = None) -> None:
+    def step(self, act: Act, pursue: Pursue | None = None, over: Over | None = None) -> None:
         """One control step, for the task's goal or the one that `pursue` chooses; `over` may break the episode off.
 
         Raises:

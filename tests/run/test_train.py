@@ -285,6 +285,18 @@ def test_a_second_process_in_the_folder_is_refused(run: Run) -> None:
     run(TINY)
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_episodes_are_broken_off_where_they_reach_their_goal_if_wanted(run: Run, ends: bool) -> None:
+    run(dataclasses.replace(TINY, ends_at_goal=ends, random_share=1.0))
+    episodes = episodes_in(run)
+    assert not any(episode.terminated.any() for episode in episodes), "what follows is only not seen"
+    early = [episode for episode in episodes if len(episode) < 12]
+    assert bool(early) == ends
+    assert all(episode.success.tolist() == [False] * (len(episode) - 1) + [True] for episode in early)
+    assert all(episode.truncated[-1] for episode in episodes)
+    assert any(episode.success[:-1].any() for episode in episodes) != ends
+
+
 def test_recorder_and_demonstrations(run: Run) -> None:
     class Recorder:
         def __init__(self, resume_at: int | None) -> None:
