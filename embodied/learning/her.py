@@ -31,6 +31,10 @@ class ReplayConfig:
     success_ends: float = 0.0
     """Share of the reached goals that end the bootstrap, as if the episode ended there. With 1 nothing that happens
     later counts; with less, whether the goal is kept counts too."""
+    success_ends_later: float | None = None
+    """The same once `later_after` transitions were taken in; None: nothing changes."""
+    later_after: int = 60_000
+    """Transitions."""
     settle: int = 0
     """It does so only where it still held so many steps later: what flies through a goal has not arrived."""
     n_step: int = 1
@@ -43,6 +47,8 @@ class ReplayConfig:
         for name in ("relabel", "gripper_share", "success_ends", "elsewhere"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UserError(f"replay.{name} must lie in [0, 1], got {getattr(self, name)}")
+        if self.success_ends_later is not None and not 0.0 <= self.success_ends_later <= 1.0:
+            raise UserError(f"replay.success_ends_later must lie in [0, 1], got {self.success_ends_later}")
         if self.n_step < 1:
             raise UserError(f"replay.n_step must be at least 1, got {self.n_step}")
 
@@ -93,6 +99,7 @@ class HindsightReplay:
         self._gripper = entities.index(GRIPPER) if GRIPPER in entities and spec.layout.entity_width else None
         self._thing = entities.index(spec.goal_entity) if spec.goal_entity != GRIPPER else None
         self._rng = child_generator(seed, "replay")
+        self._taken_in = 0
 
     def __len__(self) -> int:
         """Transitions that can be drawn."""
@@ -103,6 +110,7 @@ class HindsightReplay:
         if self._file is not None:
             self._file.append(episode)
         self.episodes.add(episode)
+        self._taken_in += len(episode)
 
     def sample(self, size: int) -> Batch:
         """A batch of `size` transitions."""
@@ -127,6 +135,12 @@ class HindsightReplay:
             already_satisfied=outcomes.success[:, 0],
             discount=(self._gamma**ahead.steps).astype(np.float32) if self.config.n_step > 1 else None,
         )
+
+    @property
+    def _ending_share(self) -> float:
+        """`success_ends` as it is now."""
+        later = self.config.success_ends_later
+        return self.config.success_ends if later is None or self._taken_in < self.config.later_after else later
 
     def _later(self, now: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows whose achieved positions may become goals."""
@@ -157,7 +171,7 @@ class HindsightReplay:
     ) -> Outcome:
         """What is reached now, a step later, and so on as far as `_look_ahead` goes, each (B, K)."""
         config = self.config
-        ahead = np.arange(1 + config.n_step + (config.settle if config.success_ends else 0))
+        ahead = np.arange(1 + config.n_step + (config.settle if self._ending_share else 0))
         row = np.minimum(now[:, None] + ahead, last[:, None])
         achieved = self.episodes.achieved(row, entity[:, None])
         flat = (-1, goal.shape[1])
@@ -183,12 +197,12 @@ class HindsightReplay:
         same = rows["goal_entity"][row[real]] == entity[real, None]
         earned[real] = np.where(same, rows["reward"][row[real]], earned[real])
         ended[real] = np.where(same, rows["terminated"][row[real]], ended[real])
-        if config.success_ends:
+        if self._ending_share:
             # A goal that is reached has to hold `settle` steps later too, or at the end of the episode.
             success, settle = outcomes.success, config.settle
             arrived = success[:, 1 : count + 1] & success[:, 1 + settle : count + 1 + settle]
-            if config.success_ends < 1.0:
-                arrived &= self._rng.random((len(now), 1)) < config.success_ends
+            if self._ending_share < 1.0:
+                arrived &= self._rng.random((len(now), 1)) < self._ending_share
             ended |= arrived
         reward, steps = np.zeros(len(now), dtype=np.float32), np.zeros(len(now), dtype=np.int64)
         going, over = np.ones(len(now), dtype=bool), np.zeros(len(now), dtype=bool)
@@ -225,6 +239,7 @@ class HindsightReplay:
         file = EpisodeFile(self._path, columns_of(self.episodes.rows), meta["length"])
         self._file = file
         self.episodes.refill([place.steps for place in file.places], lambda index: file.read(file.places[index]))
+        self._taken_in = sum(place.steps for place in file.places)
         self._rng.bit_generator.state = meta["rng"]
 
     def close(self) -> None:

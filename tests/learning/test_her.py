@@ -165,6 +165,29 @@ def test_success_ends_the_bootstrap_where_it_is_asked_to(spec: EnvSpec, reward: 
         assert batch.terminated[reached].mean() == pytest.approx(share, abs=0.0 if share in (0.0, 1.0) else 0.04)
 
 
+def test_how_many_reached_goals_end_the_bootstrap_may_change_and_survives_a_resume(
+    tmp_path: Path, spec: EnvSpec, reward: GoalReward, make_episode: Make
+) -> None:
+    config = ReplayConfig(capacity=30, relabel=1.0, success_ends=1.0, success_ends_later=0.0, later_after=30)
+
+    def endless(achieved: np.ndarray, goal: np.ndarray, mask: np.ndarray) -> Outcome:
+        outcome = reward(achieved, goal, mask)
+        return dataclasses.replace(outcome, terminated=np.zeros_like(outcome.success))
+
+    replay = HindsightReplay(spec, endless, config, seed=0, path=tmp_path / "episodes.bin")
+    replay.begin()
+    for number in range(4):
+        assert number == 0 or replay.sample(500).terminated.any()
+        replay.add(make_episode(number, 8))
+    assert not replay.sample(500).terminated.any(), "32 were taken in, though the replay holds fewer"
+    saved = replay.state()
+    replay.close()
+    again = HindsightReplay(spec, endless, config, seed=0, path=tmp_path / "episodes.bin")
+    again.restore(*saved)
+    assert not again.sample(500).terminated.any()
+    again.close()
+
+
 def test_several_steps_are_summed_up_until_the_goal_or_the_end(
     spec: EnvSpec, reward: GoalReward, make_episode: Make
 ) -> None:
