@@ -207,10 +207,22 @@ def test_a_refused_plan(cli_here: Callable[..., Any], scene: str, instruction: s
 def test_a_skill_that_no_controller_offers_is_refused_before_anything_moves(cli_here: Callable[..., Any]) -> None:
     words = ["plan", "scene=tabletop_blocks", "instruction=put the red block in the left tray"]
     assert cli_here(*words).code == 0
-    ended = cli_here(*words, "execute=true")
+    ended = cli_here(*words, "execute=true", "run=zoo:fetch_reach")
     assert ended.code == 3
     assert ended.result["failure"]["reason"] == "impossible"
     assert "touch" in ended.result["failure"]["message"]
+
+
+def test_a_block_is_put_into_a_tray_by_the_shipped_controller(cli_here: Callable[..., Any]) -> None:
+    words = ["plan", "scene=tabletop_blocks", "instruction=put the red block in the left tray", "execute=true"]
+    ended = cli_here(*words, "film=false")
+    assert ended.code == 0, ended
+    assert [(row["skill"], row["reached"]) for row in ended.result["executed"]] == [("place", True)]
+    assert {"predicate": "in", "args": ["red_block", "left_tray"]}.items() <= _facts(ended)[0].items()
+
+
+def _facts(ended: Any) -> list[dict[str, Any]]:
+    return [fact for fact in ended.result["final_facts"] if fact["predicate"] == "in"]
 
 
 def test_a_saved_plan_runs(cli_here: Callable[..., Any], tmp_path: Path) -> None:
