@@ -13,7 +13,7 @@ from embodied.errors import UserError
 from embodied.learning.episode_file import STATE_FIELDS
 from embodied.learning.memory import refuse_too_large
 from embodied.spec import EnvSpec
-from embodied.types import Episode, FloatArray
+from embodied.types import BoolArray, Episode, FloatArray
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -33,7 +33,7 @@ class EpisodeReplay:
         """
         if capacity < spec.horizon + 1:
             raise UserError(f"replay capacity {capacity} is too small: one episode takes {spec.horizon + 1} rows")
-        self.capacity = capacity
+        self.capacity, self._horizon = capacity, spec.horizon
         shapes = _shapes(spec)
         each = sum(_bytes(shape, dtype) for shape, dtype in shapes.values())
         refuse_too_large(capacity, each + 4 * len(spec.layout.entities))
@@ -96,6 +96,10 @@ class EpisodeReplay:
         rows = self.rows["achieved"]
         return rows.reshape(-1, rows.shape[2]).take(row * rows.shape[1] + entity, axis=0)
 
+    def broken_off(self, last: NDArray[np.int64]) -> BoolArray:
+        """Whether the episodes with these final rows ended before their time, neither by the task nor by success."""
+        return self.rows["truncated"][last]
+
     @property
     def bytes_per_row(self) -> int:
         """Memory of a row; an episode of T steps takes T + 1."""
@@ -121,6 +125,9 @@ class EpisodeReplay:
         last = np.zeros(self.pursued.shape[1], dtype=np.int32)
         last[episode.goal_entity] = start + 1 + np.arange(len(episode))
         self.pursued[start:stop] = last
+        # A final state has no step of its own to be truncated: its place says how the episode ended.
+        short = len(episode) < self._horizon and not episode.success[-1]
+        self.rows["truncated"][stop - 1] = bool(episode.truncated[-1]) and short
 
     def _forget(self, start: int, stop: int) -> None:
         while len(self._episodes):

@@ -232,3 +232,26 @@ def test_a_share_of_the_new_goals_comes_from_any_episode(spec: EnvSpec, reward: 
 def test_a_share_outside_its_range_is_refused() -> None:
     with pytest.raises(UserError, match="relabel"):
         ReplayConfig(relabel=1.5)
+
+
+def test_what_was_lost_is_lost_for_good(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
+    """Episode 2 is broken off after 3 of its steps, episode 1 lasts to the horizon."""
+    spec = dataclasses.replace(spec, horizon=8, reward_range=(-1.0, 0.0))
+    config = ReplayConfig(capacity=100, relabel=0.0, lost_for_good=True, n_step=2, gripper_share=0.5)
+    replay = HindsightReplay(spec, reward, config, seed=0, gamma=0.5)
+    for number, length in ((1, 8), (2, 3)):
+        episode = make_episode(number, length)
+        truncated = np.array([False] * (length - 1) + [True])
+        reward_of_all = np.full(length, -1.0, np.float32)
+        ended = np.zeros(length, bool)
+        replay.add(dataclasses.replace(episode, truncated=truncated, terminated=ended, reward=reward_of_all))
+    batch = replay.sample(4000)
+    short, clock = batch.observation[:, 0] == 2, batch.observation[:, 1]
+    about_thing = batch.observation[:, 2] != clock
+    lost = short & (clock >= 1) & about_thing
+    assert lost.any()
+    assert (batch.terminated == lost).all()
+    # Two steps, or the last one, and then -1 for ever: -1 / (1 - 0.5) from wherever it is counted.
+    assert batch.reward[lost] == pytest.approx(-2.0)
+    with pytest.raises(UserError, match="lost_for_good"):
+        HindsightReplay(dataclasses.replace(spec, reward_range=None), reward, config, seed=0)
