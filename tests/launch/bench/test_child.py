@@ -16,8 +16,8 @@ from embodied_launch.bench.child import run_child
 SLEEPER = """
 import os, sys, time
 print("asleep", file=sys.stderr, flush=True)
-open("pid", "w").write(str(os.getpid()))
 try:
+    open("pid", "w").write(str(os.getpid()))
     time.sleep(60)
 except KeyboardInterrupt:
     time.sleep(0.5)
