@@ -8,13 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from embodied_launch.bench.child import run_child
 
 SLEEPER = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("asleep", file=sys.stderr, flush=True)
 try:
     open("pid", "w").write(str(os.getpid()))
@@ -45,6 +47,15 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """What a shell starts in the background ignores Ctrl-C, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_is_passed_on_and_the_saving_waited_for(tmp_path: Path) -> None:
     (tmp_path / "sleeps.py").write_text(SLEEPER)
 
