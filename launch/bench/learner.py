@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import yaml
 from torch import Tensor
 
 from embodied.learning.her import HindsightReplay, ReplayConfig
@@ -28,6 +29,7 @@ from robots.goal_layout import goal_layout_of
 from robots.registry import make_env
 
 from .. import build
+from ..compose import CONF
 from .machine import machine
 from .sb3_run import make_model
 from .systems import INSTALL, System
@@ -42,14 +44,19 @@ TRANSITIONS = 5_000
 """Random ones in each replay."""
 LARGE = 1_000_000
 """Rows of the replay whose draws are timed apart from the updates."""
+
+
+def _own_case() -> tuple[int, dict[str, Any], dict[str, Any]]:
+    """The task's own settings, from the file that its training has them from; `OURS` says the precision."""
+    delta = yaml.safe_load((CONF / "delta" / "task" / f"{TASK}.yaml").read_text("utf-8"))
+    sac = {name: value for name, value in delta["sac"].items() if name != "precision"}
+    return delta["loop"]["batch_size"], sac, delta["replay"]
+
+
 CASES: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
     "3x128": (256, {"hidden": (128, 128, 128)}, {}),
     "3x256": (256, {"hidden": (256, 256, 256)}, {}),
-    "fetch_push's own": (
-        512,
-        {"gamma": 0.98, "critic_layer_norm": True, "relative_to": ("grip_pos", "object_pos"), "anywhere": True},
-        {"gripper_share": 0.4, "success_ends": 1.0, "settle": 2, "n_step": 3},
-    ),
+    "fetch_push's own": _own_case(),
 }
 """Batch size, learner's and replay's settings; the last as the task's training has them, which no peer can."""
 PEERS_CASES = ("3x128", "3x256")
