@@ -29,9 +29,11 @@ class TrainConfig:
     """Steps with uniformly random actions before the policy acts."""
     random_share: float = 0.1
     """Share of later actions that stay uniformly random."""
-    ends_at_goal: bool = False
-    """A training episode is broken off where it reaches its goal, as by a time limit; not with a relay, whose goals
-    change."""
+    random_until: int | None = None
+    """It declines linearly and ends at this step; None: it stays."""
+    ends_at_goal: int = 0
+    """A training episode is broken off, as by a time limit, once it was at the task's goal for so many steps in a row;
+    0: it goes on."""
     batch_size: int = 256
     """Transitions per update."""
     update_every: int = 1
@@ -62,7 +64,7 @@ class TrainConfig:
         if self.max_cpu_s is not None and not self.max_cpu_s > 0:
             raise UserError(f"max_cpu_s must be more than 0, got {self.max_cpu_s}")
         for name, value in vars(self).items():
-            if name == "max_cpu_s":
+            if name == "max_cpu_s" or value is None:
                 continue
             least = 0 if name in ("seed", "start_steps", "random_share", "ends_at_goal", "eval_late_after") else 1
             if value < least:
@@ -71,6 +73,12 @@ class TrainConfig:
             raise UserError(f"workers must be at most {MAX_WORKERS}, got {self.workers}")
         if self.random_share > 1.0:
             raise UserError(f"random_share must lie in [0, 1], got {self.random_share}")
+
+    def random_share_at(self, step: int) -> float:
+        """Share of random actions at this step."""
+        if step < self.start_steps:
+            return 1.0
+        return self.random_share * (1.0 if self.random_until is None else max(0.0, 1.0 - step / self.random_until))
 
     def evaluation_due(self, step: int) -> bool:
         """A scheduled evaluation belongs after this step."""

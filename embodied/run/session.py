@@ -55,7 +55,7 @@ class Session:
         self._identity, self._checkpoints = identity, checkpoints
         self._eval_env = make_env()
         spec = self._spec = self._eval_env.spec
-        self._workers = [Worker(make_env(), self._take) for _ in range(config.workers)]
+        self._workers = [Worker(make_env(), self._take, config.ends_at_goal) for _ in range(config.workers)]
         self._learner = make_learner(spec)
         self._replay = make_replay(spec, self._eval_env.reward)
         self._explorer = make_explorer(spec)
@@ -118,7 +118,7 @@ class Session:
             if explorer is not None:
                 explorer.begin(index)
         if explorer is None:
-            worker.step(self._explore, over=(lambda step: step.success) if self.config.ends_at_goal else None)
+            worker.step(self._explore)
         else:
             task = worker.task_goal
             worker.step(
@@ -273,8 +273,7 @@ class Session:
         self._learner.save_controller(self.run_dir / "controller", {**known, **told, **self.provenance})
 
     def _explore(self, observation: Observation, goal: Goal) -> FloatArray:
-        at_random = self._explore_rng.random() < self.config.random_share
-        if self.step < self.config.start_steps or at_random:
+        if self._explore_rng.random() < self.config.random_share_at(self.step):
             return self._explore_rng.uniform(self._low, self._high).astype(np.float32)
         inputs, target = self._bind(observation, goal)
         return self._learner.act(inputs[None], target[None])[0]

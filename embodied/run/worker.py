@@ -9,7 +9,7 @@ import numpy as np
 
 from embodied.protocols import Env, SceneEnv
 from embodied.run.driver import Act, Driver, EpisodeRecorder, Over
-from embodied.types import Episode, FloatArray, Goal, Observation
+from embodied.types import Episode, FloatArray, Goal, Observation, Step
 
 Pursue = Callable[[Observation, Goal], Goal]
 """Observation and the task's goal to the goal of the next step."""
@@ -22,11 +22,12 @@ class Worker:
     again.
     """
 
-    def __init__(self, env: Env, on_episode: Callable[[Episode, Goal], None]) -> None:
+    def __init__(self, env: Env, on_episode: Callable[[Episode, Goal], None], ends_at_goal: int = 0) -> None:
         """
         Args:
             env: Its own.
             on_episode: Takes finished episodes, each with the task's own goal.
+            ends_at_goal: Steps in a row at the task's goal after which an episode is broken off; 0: it goes on.
         """
         self.env = env
         self._scene: SceneEnv | None = None
@@ -34,6 +35,7 @@ class Worker:
         self._seed = 0
         self._actions: list[FloatArray] = []
         self._goals: list[Goal] = []
+        self._ends_at_goal, self._held = ends_at_goal, 0
         self.task_goal: Goal
         """The goal that the running episode began with."""
 
@@ -45,13 +47,15 @@ class Worker:
     def begin(self, seed: int) -> None:
         """A new episode."""
         self._driver.reset(seed)
-        self._seed, self._actions, self._goals = seed, [], []
+        self._seed, self._actions, self._goals, self._held = seed, [], [], 0
         self.task_goal = self.env.goal
         # Asked once an episode: the answer costs more than many a step.
         self._scene = self.env if isinstance(self.env, SceneEnv) else None
 
     def step(self, act: Act, pursue: Pursue | None = None, over: Over | None = None) -> None:
         """One control step, for the task's goal or the one that `pursue` chooses; `over` may break the episode off.
+
+        Where episodes end at their goal, nothing else is pursued while it holds.
 
         Raises:
             TypeError: A goal was chosen, but the environment takes none.
@@ -60,6 +64,8 @@ class Worker:
             if self._scene is None:
                 raise TypeError(f"{self.env.spec.task} takes no goals from outside")
             goal = pursue(self._driver.observation, self.task_goal)
+            if self._held:
+                goal = self.task_goal
             self._scene.set_goal(goal)
             self._goals.append(goal)
 
@@ -68,7 +74,22 @@ class Worker:
             self._actions.append(action)
             return action
 
-        self._driver.step(remembered, over)
+        def ended(step: Step) -> bool:
+            self._held = self._held + 1 if self._at_goal(step, pursue is not None) else 0
+            # An episode ends with the success of what was pursued: else its end would look like a loss.
+            arrived = step.success and self._held >= self._ends_at_goal > 0
+            return arrived or (over is not None and over(step))
+
+        self._driver.step(remembered, ended)
+
+    def _at_goal(self, step: Step, relayed: bool) -> bool:
+        """Whether the task's goal holds, whatever was pursued; asked only where that matters."""
+        if not self._ends_at_goal or not relayed:
+            return self._ends_at_goal > 0 and step.success
+        row = self.env.spec.layout.entity_index(self.task_goal.entity)
+        goal = self.task_goal
+        judged = self.env.reward(step.observation.achieved[row][None], goal.value[None], goal.mask[None])
+        return bool(judged.success[0])
 
     def state(self) -> dict[str, Any] | None:
         """The running episode as JSON values; None between episodes. Floats survive exactly."""
