@@ -34,6 +34,8 @@ class TrainConfig:
     ends_at_goal: int = 0
     """A training episode is broken off, as by a time limit, once it was at the task's goal for so many steps in a row;
     0: it goes on."""
+    ends_after: int | None = None
+    """A training episode is broken off after so many steps; None: at the task's horizon."""
     batch_size: int = 256
     """Transitions per update."""
     update_every: int = 1

@@ -22,12 +22,19 @@ class Worker:
     again.
     """
 
-    def __init__(self, env: Env, on_episode: Callable[[Episode, Goal], None], ends_at_goal: int = 0) -> None:
+    def __init__(
+        self,
+        env: Env,
+        on_episode: Callable[[Episode, Goal], None],
+        ends_at_goal: int = 0,
+        ends_after: int | None = None,
+    ) -> None:
         """
         Args:
             env: Its own.
             on_episode: Takes finished episodes, each with the task's own goal.
             ends_at_goal: Steps in a row at the task's goal after which an episode is broken off; 0: it goes on.
+            ends_after: Steps after which it is; None: the task's horizon.
         """
         self.env = env
         self._scene: SceneEnv | None = None
@@ -35,7 +42,7 @@ class Worker:
         self._seed = 0
         self._actions: list[FloatArray] = []
         self._goals: list[Goal] = []
-        self._ends_at_goal, self._held = ends_at_goal, 0
+        self._ends_at_goal, self._ends_after, self._held = ends_at_goal, ends_after, 0
         self.task_goal: Goal
         """The goal that the running episode began with."""
 
@@ -78,7 +85,8 @@ class Worker:
             self._held = self._held + 1 if self._at_goal(step, pursue is not None) else 0
             # An episode ends with the success of what was pursued: else its end would look like a loss.
             arrived = step.success and self._held >= self._ends_at_goal > 0
-            return arrived or (over is not None and over(step))
+            long = self._ends_after is not None and len(self._actions) >= self._ends_after
+            return arrived or long or (over is not None and over(step))
 
         self._driver.step(remembered, ended)
 
