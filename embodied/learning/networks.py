@@ -29,6 +29,9 @@ class PolicyShape:
     min_std: float = 1e-3
     differences: tuple[tuple[int, int], ...] = ()
     """(goal number, observation number): pairs whose difference, goal - observation, is a further input."""
+    distances: tuple[tuple[tuple[int, ...], float | None], ...] = ()
+    """(numbers of `differences`, limit in metres): the length of the vector that they are, at most the limit, is a
+    further input."""
     ignored: tuple[int, ...] = ()
     """Numbers of (observation, goal) that are no input themselves."""
 
@@ -40,7 +43,7 @@ class PolicyShape:
     @property
     def input_width(self) -> int:
         """Numbers that the networks see."""
-        return len(self.kept) + len(self.differences)
+        return len(self.kept) + len(self.differences) + len(self.distances)
 
 
 class PolicyModule(nn.Module):
@@ -92,7 +95,11 @@ class PolicyModule(nn.Module):
         if self._plain:
             return both
         apart = goal.index_select(-1, self._goal_side) - observation.index_select(-1, self._seen_side)
-        return torch.cat((both.index_select(-1, self._kept), apart), -1)
+        parts = [both.index_select(-1, self._kept), apart]
+        for members, limit in self.shape.distances:
+            length = apart[..., list(members)].square().sum(-1, keepdim=True).sqrt()
+            parts.append(length if limit is None else length.clamp(max=limit))
+        return torch.cat(parts, -1)
 
     def law(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """alpha and beta, each (B, A), from normalised features."""

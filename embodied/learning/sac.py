@@ -72,6 +72,9 @@ class SacConfig:
 
     relative_to: tuple[str, ...] = ()
     """Positions among the observation's terms that the goal is seen from: goal - position is a further input."""
+    distances: bool = False
+    """From those positions, how far the goal is is an input too, and once more with twice the tolerance at most: that
+    is where success is decided."""
     anywhere: bool = False
     """Leave out x and y of those positions and of the goal: what is learned at one place holds at every other."""
 
@@ -288,6 +291,7 @@ def _policy_shape(spec: EnvSpec, config: SacConfig) -> PolicyShape:
     differences, ignored = _relations(spec, config)
     return PolicyShape(
         differences=differences,
+        distances=_distances(spec, len(differences)) if config.distances else (),
         ignored=ignored,
         observation_width=spec.layout.state_width + spec.layout.entity_width,
         goal_width=spec.layout.goal_width,
@@ -315,6 +319,13 @@ def _relations(spec: EnvSpec, config: SacConfig) -> tuple[tuple[tuple[int, int],
         pairs += [(goal, int(column)) for goal, column in enumerate(columns)]
         planar += [int(column) for column in columns[:2]] if config.anywhere else []
     return tuple(pairs), tuple(sorted(planar))
+
+
+def _distances(spec: EnvSpec, differences: int) -> tuple[tuple[tuple[int, ...], float | None], ...]:
+    """`PolicyShape.distances`: two for each position that the goal is seen from."""
+    width = spec.layout.goal_width
+    groups = [tuple(range(first, first + width)) for first in range(0, differences, width)]
+    return tuple((group, limit) for group in groups for limit in (None, 2.0 * spec.tolerance))
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
