@@ -37,8 +37,10 @@ class ReplayConfig:
     """Transitions."""
     settle: int = 0
     """It does so only where it still held so many steps later: what flies through a goal has not arrived."""
-    lost_for_good: bool = False
-    """An episode that a relay broke off has lost its object: for goals about that the least reward follows for ever."""
+    lost_after: int | None = None
+    """Once so many transitions were taken in, an episode that a relay broke off has lost its object: for goals about
+    that the least reward follows for ever. Before, it counts as cut off by a time limit: who has nothing to lose tries
+    more. None: always so."""
     n_step: int = 1
     """Rewards of so many steps are summed up before the bootstrap."""
     elsewhere: float = 0.0
@@ -102,8 +104,8 @@ class HindsightReplay:
         self._thing = entities.index(spec.goal_entity) if spec.goal_entity != GRIPPER else None
         self._rng = child_generator(seed, "replay")
         self._taken_in = 0
-        if config.lost_for_good and spec.reward_range is None:
-            raise UserError(f"replay.lost_for_good: the least reward of {spec.task} is not known; set it to false")
+        if config.lost_after is not None and spec.reward_range is None:
+            raise UserError(f"replay.lost_after: the least reward of {spec.task} is not known; set it to null")
         self._least = spec.reward_range[0] / (1.0 - gamma) if spec.reward_range is not None else 0.0
 
     def __len__(self) -> int:
@@ -217,7 +219,7 @@ class HindsightReplay:
             steps += going
             over |= going & ended[:, index]
             going &= ~ended[:, index]
-        if config.lost_for_good:
+        if config.lost_after is not None and self._taken_in >= config.lost_after:
             lost = ~over & (now + steps == last) & (entity == self._thing) & self.episodes.broken_off(last)
             reward += np.where(lost, self._gamma**steps * self._least, 0.0).astype(np.float32)
             over |= lost

@@ -237,7 +237,7 @@ def test_a_share_outside_its_range_is_refused() -> None:
 def test_what_was_lost_is_lost_for_good(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
     """Episode 2 is broken off after 3 of its steps, episode 1 lasts to the horizon."""
     spec = dataclasses.replace(spec, horizon=8, reward_range=(-1.0, 0.0))
-    config = ReplayConfig(capacity=100, relabel=0.0, lost_for_good=True, n_step=2, gripper_share=0.5)
+    config = ReplayConfig(capacity=100, relabel=0.0, lost_after=0, n_step=2, gripper_share=0.5)
     replay = HindsightReplay(spec, reward, config, seed=0, gamma=0.5)
     for number, length in ((1, 8), (2, 3)):
         episode = make_episode(number, length)
@@ -253,5 +253,5 @@ def test_what_was_lost_is_lost_for_good(spec: EnvSpec, reward: GoalReward, make_
     assert (batch.terminated == lost).all()
     # Two steps, or the last one, and then -1 for ever: -1 / (1 - 0.5) from wherever it is counted.
     assert batch.reward[lost] == pytest.approx(-2.0)
-    with pytest.raises(UserError, match="lost_for_good"):
+    with pytest.raises(UserError, match="lost_after"):
         HindsightReplay(dataclasses.replace(spec, reward_range=None), reward, config, seed=0)
