@@ -42,7 +42,10 @@ class ReplayConfig:
     that the least reward follows for ever. Before, it counts as cut off by a time limit: who has nothing to lose tries
     more. None: always so."""
     n_step: int = 1
-    """Rewards of so many steps are summed up before the bootstrap."""
+    """Rewards of so many steps are summed up before the bootstrap. More spread faster; but a goal that was reached by
+    chance within them looks as if the first action had led there, the more so where goals are chosen afterwards."""
+    n_step_later: int | None = None
+    """The same once `later_after` transitions were taken in; None: nothing changes."""
     elsewhere: float = 0.0
     """Share of the replaced goals that were achieved anywhere in the replay instead of later in the same episode: what
     has not been found a way to yet."""
@@ -53,8 +56,9 @@ class ReplayConfig:
                 raise UserError(f"replay.{name} must lie in [0, 1], got {getattr(self, name)}")
         if self.success_ends_later is not None and not 0.0 <= self.success_ends_later <= 1.0:
             raise UserError(f"replay.success_ends_later must lie in [0, 1], got {self.success_ends_later}")
-        if self.n_step < 1:
-            raise UserError(f"replay.n_step must be at least 1, got {self.n_step}")
+        for name in ("n_step", "n_step_later"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise UserError(f"replay.{name} must be at least 1, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,17 @@ class HindsightReplay:
     def _ending_share(self) -> float:
         """`success_ends` as it is now."""
         later = self.config.success_ends_later
-        return self.config.success_ends if later is None or self._taken_in < self.config.later_after else later
+        return self.config.success_ends if later is None or not self._is_later else later
+
+    @property
+    def _steps_summed(self) -> int:
+        """`n_step` as it is now."""
+        later = self.config.n_step_later
+        return self.config.n_step if later is None or not self._is_later else later
+
+    @property
+    def _is_later(self) -> bool:
+        return self._taken_in >= self.config.later_after
 
     def _later(self, now: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows whose achieved positions may become goals."""
@@ -178,7 +192,7 @@ class HindsightReplay:
     ) -> Outcome:
         """What is reached now, a step later, and so on as far as `_look_ahead` goes, each (B, K)."""
         config = self.config
-        ahead = np.arange(1 + config.n_step + (config.settle if self._ending_share else 0))
+        ahead = np.arange(1 + self._steps_summed + (config.settle if self._ending_share else 0))
         row = np.minimum(now[:, None] + ahead, last[:, None])
         achieved = self.episodes.achieved(row, entity[:, None])
         flat = (-1, goal.shape[1])
@@ -197,7 +211,7 @@ class HindsightReplay:
         happened: BoolArray,
     ) -> _Ahead:
         """Discounted reward until the goal ends the episode, `n_step` steps are over, or the episode is."""
-        config, rows, count = self.config, self.episodes.rows, self.config.n_step
+        config, rows, count = self.config, self.episodes.rows, self._steps_summed
         row = np.minimum(now[:, None] + np.arange(count), last[:, None] - 1)
         earned, ended = outcomes.reward[:, 1 : count + 1].copy(), outcomes.terminated[:, 1 : count + 1].copy()
         real = np.flatnonzero(happened)
