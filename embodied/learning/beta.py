@@ -2,23 +2,18 @@
 
 A Beta law has bounded support, so that no sample has to be squashed or clipped to the robot's limits (Chou et al. 2017,
 "Improving stochastic policy gradients in continuous control with deep RL using the Beta distribution"; with SAC: Della
-Libera 2024, arXiv 2409.04971). Everything here lives in unit coordinates, x in (0, 1) for each action number;
-`to_action` and `to_unit` are the affine map to action units. Entropies and log-probabilities are in unit coordinates
-too, where the uniform law has entropy 0; `width_log_prob` adds the width of the limits for reports.
+Libera 2024, arXiv 2409.04971). Everything here lives in unit coordinates, see `embodied.learning.unit`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-MARGIN = 1e-6
-"""Samples are kept within [MARGIN, 1 - MARGIN]: both ends are exact neighbours of 0 and 1 that float32 tells apart, so
-that log(x) and log(1 - x) stay finite."""
+from embodied.learning.unit import MARGIN
 
 MAX_CONCENTRATION = 1000.0
 """Supremum of alpha + beta; beyond about 1e3 float32 log-probabilities drift (4e-4 at 1e3, 0.01 at 1e4)."""
@@ -174,23 +169,3 @@ def entropy(alpha: Tensor, beta: Tensor) -> Tensor:
         + (total - 2.0) * torch.digamma(total)
     )
     return terms.sum(-1)
-
-
-def target_entropy(action_width: int) -> float:
-    """-A - A ln 2: the usual target -A of SAC on [-1, 1], moved to unit coordinates."""
-    return -action_width * (1.0 + math.log(2.0))
-
-
-def to_action(unit: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Unit coordinates to action units."""
-    return low + unit * (high - low)
-
-
-def to_unit(action: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Action units to unit coordinates, clamped to [0, 1]."""
-    return ((action - low) / (high - low)).clamp(0.0, 1.0)
-
-
-def width_log_prob(unit_log_prob: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """The log-density in action units, for reports: the unit one minus the log of the limits' volume."""
-    return unit_log_prob - torch.log(high - low).sum()

@@ -47,7 +47,7 @@ class TorchController:
         self._bind = InputBinder(manifest)
 
     def act(self, observation: Observation, goal: Goal) -> FloatArray:
-        """The mean action, shape (A,), in action units."""
+        """The deterministic action, shape (A,), in action units."""
         inputs, target = self._bind(observation, goal)
         return self.act_vectors(inputs[None], target[None])[0]
 
@@ -113,7 +113,7 @@ def load_controller(folder: Path | str) -> TorchController:
     try:
         manifest = _manifest(index["policy"])
         module = PolicyModule(_shape(index["network"]))
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, UserError) as error:
         raise IntegrityError(f"{folder / INDEX} is damaged: {_first_line(error)}") from error
     weights = _tensors(read_tensors(folder, index, POLICY_FILE))
     try:

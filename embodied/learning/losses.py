@@ -1,6 +1,6 @@
 """The losses of soft actor-critic (Haarnoja et al. 2018, arXiv 1812.05905) as pure functions of tensors.
 
-Log-probabilities and entropies are in unit coordinates (see `embodied.learning.beta`).
+Log-probabilities and entropies are in unit coordinates (see `embodied.learning.unit`).
 """
 
 from __future__ import annotations

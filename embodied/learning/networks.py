@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from embodied.learning import beta
+from embodied.learning.beta import MAX_CONCENTRATION
 from embodied.learning.flat import FlatParameters
+from embodied.learning.laws import make_law
 from embodied.learning.normalizer import Normalizer
 from embodied.learning.stacked import Layer, Norm, Pair
+from embodied.learning.unit import to_action
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class PolicyShape:
     action_low: tuple[float, ...]
     action_high: tuple[float, ...]
     hidden: tuple[int, ...] = (128, 128, 128)
-    max_concentration: float = beta.MAX_CONCENTRATION
+    max_concentration: float = MAX_CONCENTRATION
     clip: float = 5.0
     min_std: float = 1e-3
     differences: tuple[tuple[int, int], ...] = ()
@@ -34,6 +36,8 @@ class PolicyShape:
     further input."""
     ignored: tuple[int, ...] = ()
     """Numbers of (observation, goal) that are no input themselves."""
+    law: str = "beta"
+    """What the head's outputs mean, one of `laws.LAWS`; files from before there was a choice do not name it."""
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -47,15 +51,23 @@ class PolicyShape:
 
 
 class PolicyModule(nn.Module):
-    """Normalizer, MLP and Beta head on the robot's limits, all in one module.
+    """Normalizer, MLP and the head of a law on the robot's limits, all in one module.
 
-    `forward` is the deterministic controller: the mean of the Beta law in action units, which is what is evaluated,
-    exported and deployed.
+    `forward` is the deterministic controller: the law's centre in action units (the mean of Beta's, the median of the
+    others), which is what is evaluated, exported and deployed.
     """
+
+    low: Tensor
+    """(A,) the limits, in action units."""
+    high: Tensor
+    _kept: Tensor
+    _goal_side: Tensor
+    _seen_side: Tensor
 
     def __init__(self, shape: PolicyShape) -> None:
         super().__init__()
         self.shape = shape
+        self.law = make_law(shape.law, shape.max_concentration)
         width = shape.input_width
         self._plain = not shape.differences and not shape.ignored
         self.register_buffer("_kept", torch.tensor(shape.kept), persistent=False)
@@ -83,7 +95,8 @@ class PolicyModule(nn.Module):
 
     def forward(self, observation: Tensor, goal: Tensor) -> Tensor:
         """Observation (B, S+F) and goal (B, G, zeros where masked out) to the action (B, A) in action units."""
-        return beta.to_action(beta.mean(*self.law(self.features(observation, goal))), self.low, self.high)
+        raw = self.raw(self.features(observation, goal))
+        return to_action(self.law.centre(raw), self.low, self.high)
 
     def features(self, observation: Tensor, goal: Tensor) -> Tensor:
         """Both inputs as one normalised vector, (B, I)."""
@@ -101,9 +114,9 @@ class PolicyModule(nn.Module):
             parts.append(length if limit is None else length.clamp(max=limit))
         return torch.cat(parts, -1)
 
-    def law(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """alpha and beta, each (B, A), from normalised features."""
-        return beta.concentrations(self.head(self.trunk(features)), self.shape.max_concentration)
+    def raw(self, features: Tensor) -> Tensor:
+        """The head's outputs (B, 2A), which `law` takes, from normalised features."""
+        return self.head(self.trunk(features))
 
     def layers(self, flat: FlatParameters) -> list[Layer]:
         """Trunk and head as a stack of one member, from normalised features (B, I) to the head's outputs (1, B, 2A).

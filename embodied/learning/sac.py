@@ -1,10 +1,9 @@
-"""Goal-conditioned soft actor-critic with a Beta policy on the robot's limits."""
+"""Goal-conditioned soft actor-critic with a policy on the robot's limits."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ import torch
 from torch import Tensor
 
 from embodied.errors import UserError
-from embodied.learning import beta, compiled_beta, losses
+from embodied.learning import laws, losses
+from embodied.learning.beta import MAX_CONCENTRATION
 from embodied.learning.compiled import make_stack
 from embodied.learning.controller import TorchController, manifest_of, save_controller
 from embodied.learning.flat import FlatAdam, FlatParameters
@@ -21,6 +21,7 @@ from embodied.learning.memory import has_bfloat16
 from embodied.learning.native import library
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
 from embodied.learning.replay import Arrays
+from embodied.learning.unit import target_entropy, to_action, to_unit
 from embodied.rng import child_seed
 from embodied.spec import EnvSpec, term_indices
 from embodied.types import Batch, FloatArray
@@ -34,6 +35,8 @@ class SacConfig:
 
     hidden: tuple[int, ...] = (128, 128, 128)
     """Widths of the hidden layers, policy and critics alike."""
+    law: str = "beta"
+    """What actions are drawn from: beta, tanh (a squashed Gaussian) or kumaraswamy."""
     critics: int = 2
     """Members of the ensemble; the least of their values counts."""
     critic_layer_norm: bool = False
@@ -63,8 +66,8 @@ class SacConfig:
     """In unit coordinates; None: -A - A ln 2, the usual -A of [-1, 1]."""
     clamp_targets: bool = True
     """Keep bootstrapped values within what the reward's range allows, where it is known."""
-    max_concentration: float = beta.MAX_CONCENTRATION
-    """Supremum of alpha + beta."""
+    max_concentration: float = MAX_CONCENTRATION
+    """Supremum of alpha + beta; holds kumaraswamy as narrow; tanh has bounds of its own."""
     input_clip: float = 5.0
     """Normalised inputs are kept within this many standard deviations."""
     min_std: float = 1e-3
@@ -94,6 +97,8 @@ class SacConfig:
                 raise UserError(f"sac.{name} must be positive and finite, got {getattr(self, name)}")
         if not 4.0 <= self.max_concentration <= 1e4:
             raise UserError(f"sac.max_concentration must lie in [4, 10000], got {self.max_concentration}")
+        if self.law not in laws.LAWS:
+            raise UserError(f"sac.law must be one of {', '.join(laws.LAWS)}, got {self.law}")
         if self.precision not in PRECISIONS:
             raise UserError(f"sac.precision must be one of {', '.join(PRECISIONS)}, got {self.precision}")
         if not self.hidden or min(self.hidden) < 1:
@@ -116,7 +121,7 @@ class SacLearner:
         self._generator = torch.Generator().manual_seed(child_seed(seed, "learner"))
         self._bounds = losses.value_bounds(spec.reward_range, config.gamma) if config.clamp_targets else None
         width, shape = spec.action_width, _policy_shape(spec, config)
-        self._target_entropy = beta.target_entropy(width) if config.target_entropy is None else config.target_entropy
+        self._target_entropy = target_entropy(width) if config.target_entropy is None else config.target_entropy
         self.policy = PolicyModule(shape)
         inputs = shape.input_width + width
         size = (config.critics, inputs, config.hidden, config.critic_layer_norm)
@@ -133,8 +138,7 @@ class SacLearner:
         targets = self.target.layers(self._flat["target"])
         self._targets = make_stack(targets, *how, backwards=False, like=self._critics)
         code = library() if config.compiled else None
-        self._draw = beta.draw if code is None else partial(compiled_beta.draw, code)
-        self._raw_gradient = beta.raw_gradient if code is None else partial(compiled_beta.raw_gradient, code)
+        self._law = laws.make_law(config.law, config.max_concentration, code)
         policy, critic = self._flat["policy"], self._flat["critic"]
         self._optimizers = {
             "policy": FlatAdam(policy.values, policy.gradients, config.actor_lr, config.compiled),
@@ -148,8 +152,8 @@ class SacLearner:
         """Draw actions: observation (B, S+F) and goal (B, G) to (B, A) in action units."""
         with torch.no_grad():
             features = self.policy.features(torch.from_numpy(observation), torch.from_numpy(goal))
-            unit = beta.sample(*self.policy.law(features), generator=self._generator)
-            return beta.to_action(unit, self.policy.low, self.policy.high).numpy()
+            unit = self._law.sample(self.policy.raw(features), self._generator)
+            return to_action(unit, self.policy.low, self.policy.high).numpy()
 
     def observe(self, observation: FloatArray, goal: FloatArray) -> None:
         """Take new inputs into the normalizer: observation (N, S+F), goal (N, G)."""
@@ -165,9 +169,9 @@ class SacLearner:
             torch.from_numpy(np.concatenate((batch.goal, batch.goal))),
         )
         raw = self._policies.forward(features if trains_policy else features[rows:])[0]
-        drawn = self._draw(raw, self.config.max_concentration, self._generator)
+        drawn = self._law.draw(raw, self._generator)
         target = self._critic_target(features[rows:], drawn.rows(len(raw) - rows, len(raw)), batch)
-        unit = beta.to_unit(torch.from_numpy(batch.action), self.policy.low, self.policy.high)
+        unit = to_unit(torch.from_numpy(batch.action), self.policy.low, self.policy.high)
         inputs = torch.cat((features[:rows], 2.0 * unit - 1.0), 1)
         critic_loss = self._update_critics(inputs, target)
         if trains_policy:
@@ -186,7 +190,7 @@ class SacLearner:
             "relabelled_already_satisfied": satisfied / max(relabelled, 1),
         }
 
-    def _critic_target(self, ahead: Tensor, drawn: beta.Draw, batch: Batch) -> Tensor:
+    def _critic_target(self, ahead: Tensor, drawn: laws.Draw, batch: Batch) -> Tensor:
         """(B,) from the normalised features of the next observations and the actions drawn there."""
         return losses.critic_target(
             torch.from_numpy(batch.reward),
@@ -207,7 +211,7 @@ class SacLearner:
         self._critics.refresh()
         return loss
 
-    def _update_actor(self, inputs: Tensor, drawn: beta.Draw) -> dict[str, float]:
+    def _update_actor(self, inputs: Tensor, drawn: laws.Draw) -> dict[str, float]:
         """A step of policy and temperature; writes the actions drawn into `inputs`."""
         width = drawn.unit.shape[1]
         torch.sub(2.0 * drawn.unit, 1.0, out=inputs[:, -width:])
@@ -218,8 +222,7 @@ class SacLearner:
         unit_slope = 2.0 * self._critics.backward(
             losses.actor_slopes(values)[..., None], parameters=False, inputs=width
         )
-        limit = self.config.max_concentration
-        slopes = self._raw_gradient(drawn, unit_slope, temperature / len(log_prob), limit)
+        slopes = self._law.raw_gradient(drawn, unit_slope, temperature / len(log_prob))
         self._policies.backward(slopes[None])
         self._optimizers["policy"].step()
         self._policies.refresh()
@@ -301,6 +304,7 @@ def _policy_shape(spec: EnvSpec, config: SacConfig) -> PolicyShape:
         max_concentration=config.max_concentration,
         clip=config.input_clip,
         min_std=config.min_std,
+        law=config.law,
     )
 
 

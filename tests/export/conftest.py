@@ -87,15 +87,15 @@ def drift_env() -> DriftEnv:
 
 
 @pytest.fixture(scope="session")
-def trained_like() -> Callable[[Env, int], TorchController]:
+def trained_like() -> Callable[..., TorchController]:
     """A policy with weights of trained size and a normalizer that has seen uneven data."""
 
-    def build(env: Env, seed: int) -> TorchController:
+    def build(env: Env, seed: int, law: str = "beta") -> TorchController:
         torch.set_num_threads(1)
         manifest, layout = manifest_of(env.spec), env.spec.layout
         width = layout.state_width + layout.entity_width
         module = PolicyModule(
-            PolicyShape(width, layout.goal_width, manifest.action_low, manifest.action_high, (64, 64))
+            PolicyShape(width, layout.goal_width, manifest.action_low, manifest.action_high, (64, 64), law=law)
         )
         module.initialise(torch.Generator().manual_seed(seed))
         with torch.no_grad():

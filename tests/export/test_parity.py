@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import numpy_helper
 
 from embodied.errors import ParityError, UserError
@@ -74,6 +75,26 @@ def test_equal_over_all_episodes(exported: SimpleNamespace) -> None:
     assert list(report.per_term) == ["grip_delta[0]", "grip_delta[1]", "grip_delta[2]", "fingers"]
     # The answers vary, so that equality says something.
     assert exported.recorded.action.std(axis=0).min() > 0.05
+
+
+@pytest.mark.parametrize("law", ["tanh", "kumaraswamy"])
+def test_other_laws_are_equal_too(
+    law: str, drift_env: Env, trained_like: Callable[..., TorchController], tmp_path: Path
+) -> None:
+    controller = trained_like(drift_env, 2, law)
+    recorded = record_steps(drift_env, controller, seed=0)
+    write_onnx(controller.module, 6, 3, tmp_path / "policy.onnx")
+    report = check_parity(tmp_path / "policy.onnx", recorded, controller.manifest)
+    assert report.steps >= 1000
+    assert recorded.action.std(axis=0).min() > 0.05
+    # A head whose numbers are swapped is another law: what is compared is the law, not the limits.
+    width = len(controller.manifest.action_low)
+    order = [*range(width, 2 * width), *range(width)]
+    with torch.no_grad():
+        controller.module.head.weight.copy_(controller.module.head.weight[order])
+    other = record_steps(drift_env, controller, seed=0)
+    with pytest.raises(ParityError):
+        check_parity(tmp_path / "policy.onnx", other, controller.manifest)
 
 
 @pytest.mark.parametrize("episode", [0, 12])

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch.distributions import AffineTransform, Beta, TransformedDistribution
+from torch.distributions import Beta
 
 from embodied.learning import beta, compiled_beta
 from embodied.learning.native import library
@@ -118,22 +118,6 @@ def test_concentrations_have_finite_gradients_far_out() -> None:
     alpha, second = beta.concentrations(raw)
     (alpha.sum() + second.log().sum()).backward()
     assert torch.isfinite(raw.grad).all()
-
-
-def test_target_entropy_is_minus_the_width_on_minus_one_to_one() -> None:
-    # A density on [-1, 1] is half the unit one: its entropy is larger by ln 2 per number.
-    assert beta.target_entropy(4) + 4 * math.log(2.0) == pytest.approx(-4.0)
-
-
-def test_width_log_prob_is_the_density_on_the_limits() -> None:
-    low, high = torch.tensor([-1.0, -2.0]), torch.tensor([1.0, 0.5])
-    alpha, second = torch.tensor([2.0, 3.0]), torch.tensor([4.0, 1.5])
-    scaled = TransformedDistribution(Beta(alpha, second), AffineTransform(low, high - low))
-    unit = torch.tensor([0.3, 0.8])
-    ours = beta.width_log_prob(beta.log_prob(unit, alpha, second), low, high)
-    assert ours.item() == pytest.approx(scaled.log_prob(beta.to_action(unit, low, high)).sum().item(), abs=1e-5)
-    torch.testing.assert_close(beta.to_unit(beta.to_action(unit, low, high), low, high), unit)
-    assert beta.to_unit(torch.tensor([9.0, -9.0]), low, high).tolist() == [1.0, 0.0]
 
 
 def test_a_draws_gradient_is_autograds() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from embodied.errors import IntegrityError, LayoutError, UserError
 from embodied.learning.controller import load_controller, load_zoo, open_controller, save_controller, zoo_names
+from embodied.learning.laws import LAWS
 from embodied.learning.sac import SacConfig, SacLearner
 from embodied.protocols import Controller
 from embodied.seal import digest
@@ -51,6 +52,23 @@ def test_a_loaded_controller_acts_alike(learner: SacLearner, folder: Path, spec:
     assert loaded.manifest == original.manifest
     assert loaded.extra == {"seed": 3}
     assert loaded.critic is None
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_file_says_which_law_it_is_of_and_one_that_does_not_is_of_betas(
+    law: str, spec: EnvSpec, tmp_path: Path
+) -> None:
+    learner = SacLearner(spec, SacConfig(hidden=(16, 16), law=law), seed=0)
+    save_controller(learner.controller(), tmp_path / "c", {})
+    loaded, observation = load_controller(tmp_path / "c"), _observation(spec.layout)
+    assert loaded.module.shape.law == law
+    assert np.array_equal(loaded.act(observation, GOAL), learner.controller().act(observation, GOAL))
+    network = json.loads((tmp_path / "c" / "manifest.json").read_text())["network"]
+    del network["law"]
+    _edit(tmp_path / "c" / "manifest.json", network=network)
+    silent = load_controller(tmp_path / "c")
+    assert silent.module.shape.law == "beta"
+    assert np.array_equal(silent.act(observation, GOAL), loaded.act(observation, GOAL)) == (law == "beta")
 
 
 def test_masked_goal_components_do_not_matter(folder: Path, spec: EnvSpec) -> None:
@@ -120,6 +138,9 @@ DAMAGES = {
     "no_network": lambda f: _edit(f / "manifest.json", network=None),
     "other_network": lambda f: _edit(
         f / "manifest.json", network={**json.loads((f / "manifest.json").read_text())["network"], "hidden": [8]}
+    ),
+    "unknown_law": lambda f: _edit(
+        f / "manifest.json", network={**json.loads((f / "manifest.json").read_text())["network"], "law": "gauss"}
     ),
     "absurd_network": lambda f: _edit(
         f / "manifest.json", network={**json.loads((f / "manifest.json").read_text())["network"], "hidden": [-8]}

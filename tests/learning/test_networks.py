@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from embodied.errors import UserError
+from embodied.learning import beta
+from embodied.learning.laws import LAWS
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
 
 SHAPE = PolicyShape(observation_width=5, goal_width=3, action_low=(-1.0, -2.0), action_high=(1.0, 0.5), hidden=(16, 16))
@@ -14,34 +19,46 @@ def _generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _policy() -> PolicyModule:
-    policy = PolicyModule(SHAPE)
+def _policy(law: str = "beta") -> PolicyModule:
+    policy = PolicyModule(replace(SHAPE, law=law))
     policy.initialise(_generator())
     policy.normalizer.update(np.random.default_rng(0).normal(2.0, 3.0, (100, 8)))
     return policy
 
 
-def test_actions_stay_inside_the_limits_whatever_comes_in() -> None:
-    policy = _policy()
+@pytest.mark.parametrize("law", LAWS)
+def test_actions_stay_inside_the_limits_whatever_comes_in(law: str) -> None:
+    policy = _policy(law)
     with torch.no_grad():
         policy.head.weight.mul_(1e4)
         action = policy(torch.randn(500, 5) * 1e6, torch.randn(500, 3) * 1e6)
     low, high = torch.tensor(SHAPE.action_low), torch.tensor(SHAPE.action_high)
-    assert (action > low).all()
-    assert (action < high).all()
+    # What tanh and Kumaraswamy's law come to far out is rounded to the limit itself.
+    assert ((action > low) if law == "beta" else (action >= low)).all()
+    assert ((action < high) if law == "beta" else (action <= high)).all()
     assert action.std(0).min() > 0.1
 
 
-def test_a_fresh_policy_acts_near_the_middle_of_the_limits() -> None:
-    action = _policy()(torch.randn(50, 5), torch.randn(50, 3))
+@pytest.mark.parametrize("law", LAWS)
+def test_a_fresh_policy_acts_near_the_middle_of_the_limits(law: str) -> None:
+    action = _policy(law)(torch.randn(50, 5), torch.randn(50, 3))
     assert (action - torch.tensor([0.0, -0.75])).abs().max() < 0.15
 
 
-def test_forward_is_the_mean_of_the_law_on_the_limits() -> None:
-    policy, observation, goal = _policy(), torch.randn(7, 5), torch.randn(7, 3)
-    alpha, beta = policy.law(policy.features(observation, goal))
-    expected = torch.tensor([-1.0, -2.0]) + alpha / (alpha + beta) * torch.tensor([2.0, 2.5])
-    torch.testing.assert_close(policy(observation, goal), expected)
+def test_forward_is_the_centre_of_the_law_on_the_limits() -> None:
+    observation, goal = torch.randn(7, 5), torch.randn(7, 3)
+    policy = _policy()
+    alpha, second = beta.concentrations(policy.raw(policy.features(observation, goal)))
+    low, width = torch.tensor([-1.0, -2.0]), torch.tensor([2.0, 2.5])
+    torch.testing.assert_close(policy(observation, goal), low + alpha / (alpha + second) * width)
+    policy = _policy("tanh")
+    mean = policy.raw(policy.features(observation, goal))[:, :2]
+    torch.testing.assert_close(policy(observation, goal), low + (1.0 + torch.tanh(mean)) / 2.0 * width)
+
+
+def test_a_law_that_is_unknown_is_refused() -> None:
+    with pytest.raises(UserError, match="unknown action law 'gauss'; valid: beta, kumaraswamy, tanh"):
+        _policy("gauss")
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])

@@ -10,7 +10,10 @@ import torch
 from embodied.errors import UserError
 from embodied.learning import beta, losses
 from embodied.learning.controller import load_controller
+from embodied.learning.laws import LAWS, BetaLaw, make_law
+from embodied.learning.native import library
 from embodied.learning.sac import SacConfig, SacLearner
+from embodied.learning.unit import target_entropy, to_unit
 from embodied.spec import EnvSpec, Layout, Term
 from embodied.types import Batch
 
@@ -45,8 +48,9 @@ def _probe() -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(20, 3)).astype(np.float32)
 
 
-def test_the_policy_finds_the_rewarded_action(spec: EnvSpec) -> None:
-    learner, info = _trained(spec, seed=0, updates=500)
+@pytest.mark.parametrize("law", LAWS)
+def test_the_policy_finds_the_rewarded_action(spec: EnvSpec, law: str) -> None:
+    learner, info = _trained(spec, seed=0, updates=500, config=replace(SMALL, law=law))
     action = learner.controller().act_vectors(*_probe())
     assert np.abs(action - [0.5, -1.0]).max() < 0.25
     assert all(np.isfinite(value) for value in info.values())
@@ -54,15 +58,17 @@ def test_the_policy_finds_the_rewarded_action(spec: EnvSpec) -> None:
     assert info["relabelled_already_satisfied"] == 0.5
 
 
-def test_the_temperature_steers_the_entropy_to_its_target(spec: EnvSpec) -> None:
-    config = replace(SMALL, target_entropy=-1.0, temperature_lr=0.02)
+@pytest.mark.parametrize("law", LAWS)
+def test_the_temperature_steers_the_entropy_to_its_target(spec: EnvSpec, law: str) -> None:
+    config = replace(SMALL, law=law, target_entropy=-1.0, temperature_lr=0.02)
     learner, rng = SacLearner(spec, config, 0), np.random.default_rng(7)
     entropies = [learner.update(_batch(rng))["entropy"] for _ in range(500)]
     assert np.mean(entropies[-100:]) == pytest.approx(-1.0, abs=0.2)
 
 
-def test_exploration_stays_within_the_limits_and_is_spread(spec: EnvSpec) -> None:
-    learner = SacLearner(spec, SMALL, 0)
+@pytest.mark.parametrize("law", LAWS)
+def test_exploration_stays_within_the_limits_and_is_spread(spec: EnvSpec, law: str) -> None:
+    learner = SacLearner(spec, replace(SMALL, law=law), 0)
     action = learner.act(np.zeros((2000, 3), np.float32), np.zeros((2000, 3), np.float32))
     assert action.shape == (2000, 2)
     assert (action >= [-1.0, -2.0]).all()
@@ -192,8 +198,9 @@ def test_initialise_from_takes_over_policy_and_critics(spec: EnvSpec, tmp_path: 
     assert np.array_equal(fresh.controller().act_vectors(*_probe()), learner.controller().act_vectors(*_probe()))
     assert torch.equal(fresh.critic.weights[0], learner.critic.weights[0])
     assert torch.equal(fresh.target.weights[0], learner.critic.weights[0])
-    with pytest.raises(UserError, match="init_from"):
-        SacLearner(spec, SacConfig(hidden=(16,)), 0).initialise_from(learner.controller())
+    for other in (SacConfig(hidden=(16,)), replace(SMALL, law="tanh")):
+        with pytest.raises(UserError, match="init_from"):
+            SacLearner(spec, other, 0).initialise_from(learner.controller())
 
 
 def test_layer_norm_and_more_critics_learn_too(spec: EnvSpec) -> None:
@@ -204,19 +211,34 @@ def test_layer_norm_and_more_critics_learn_too(spec: EnvSpec) -> None:
 
 @pytest.mark.parametrize(
     ("change", "word"),
-    [({"gamma": 1.0}, "gamma"), ({"tau": 0.0}, "tau"), ({"critics": 0}, "critics"), ({"hidden": ()}, "hidden")],
+    [
+        ({"gamma": 1.0}, "gamma"),
+        ({"tau": 0.0}, "tau"),
+        ({"critics": 0}, "critics"),
+        ({"hidden": ()}, "hidden"),
+        ({"law": "gauss"}, r"sac\.law must be one of beta, tanh, kumaraswamy, got gauss"),
+    ],
 )
 def test_settings_out_of_range_are_refused(change: dict[str, object], word: str) -> None:
     with pytest.raises(UserError, match=word):
         SacConfig(**change)
 
 
+class _TorchsDraws(BetaLaw):
+    """Beta's law with the draws that torch makes and the gradients of the C code."""
+
+    def draw(self, raw: torch.Tensor, generator: torch.Generator | None = None) -> beta.Draw:
+        return beta.draw(raw, self.limit, generator)
+
+
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("compiled", [False, True])
-def test_one_update_is_what_autograd_and_torchs_adam_do(spec: EnvSpec, compiled: bool) -> None:
+def test_one_update_is_what_autograd_and_torchs_adam_do(spec: EnvSpec, compiled: bool, law: str) -> None:
     """The losses written down once more, differentiated by autograd; with the same draws."""
-    config = replace(SMALL, hidden=(16, 12), critic_layer_norm=True, actor_critics=1, compiled=compiled)
+    config = replace(SMALL, law=law, hidden=(16, 12), critic_layer_norm=True, actor_critics=1, compiled=compiled)
     learner, twin = SacLearner(spec, config, 0), SacLearner(spec, config, 1)
-    learner._draw = beta.draw
+    if law == "beta":
+        learner._law = _TorchsDraws(config.max_concentration, library() if compiled else None)
     learner.observe(*_probe())
     twin.restore(*learner.state())
     batch = replace(_batch(np.random.default_rng(5), 32), terminated=np.zeros(32, bool))
@@ -236,9 +258,9 @@ def _reference_update(learner: SacLearner, batch: Batch, bounds: tuple[float, fl
         for seen in (batch.observation, batch.next_observation)
     )
     policy.requires_grad_(True)
-    law, rows = policy.law(torch.cat((now, ahead))), len(now)
-    action = beta.sample(*law, generator=learner._generator)
-    log_prob = beta.log_prob(action, *law)
+    law, raw, rows = make_law(config.law, config.max_concentration), policy.raw(torch.cat((now, ahead))), len(now)
+    action = law.sample(raw, learner._generator)
+    log_prob = law.log_prob(raw, action)
     with torch.no_grad():
         wanted = losses.critic_target(
             torch.from_numpy(batch.reward),
@@ -250,7 +272,7 @@ def _reference_update(learner: SacLearner, batch: Batch, bounds: tuple[float, fl
             bounds,
         )
     critic.requires_grad_(True)
-    unit = beta.to_unit(torch.from_numpy(batch.action), policy.low, policy.high)
+    unit = to_unit(torch.from_numpy(batch.action), policy.low, policy.high)
     critic_loss = losses.critic_loss(critic(now, unit), wanted)
     _descend(critic, critic_loss, config.critic_lr)
     actor_loss = losses.actor_loss(critic(now, action[:rows], 1), log_prob[:rows], log_temperature.exp())
@@ -260,7 +282,7 @@ def _reference_update(learner: SacLearner, batch: Batch, bounds: tuple[float, fl
     for slow, fast in zip(target.parameters(), critic.parameters(), strict=True):
         slow.lerp_(fast, config.tau)
     # Adam's first step has the size of its step size, whatever the gradient's.
-    rise = config.temperature_lr * torch.sign(log_prob[:rows].mean() + beta.target_entropy(2)).item()
+    rise = config.temperature_lr * torch.sign(log_prob[:rows].mean() + target_entropy(2)).item()
     temperature = (log_temperature + rise).exp().item()
     return {"critic_loss": critic_loss.item(), "actor_loss": actor_loss.item(), "temperature": temperature}
 
