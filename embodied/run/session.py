@@ -55,7 +55,8 @@ class Session:
         self._identity, self._checkpoints = identity, checkpoints
         self._eval_env = make_env()
         spec = self._spec = self._eval_env.spec
-        self._workers = [Worker(make_env(), self._take, config.ends_at_goal, config.ends_after) for _ in range(config.workers)]
+        ends = config.ends_at_goal, config.ends_after
+        self._workers = [Worker(make_env(), self._take, *ends) for _ in range(config.workers)]
         self._learner = make_learner(spec)
         self._replay = make_replay(spec, self._eval_env.reward)
         self._explorer = make_explorer(spec)
