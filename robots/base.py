@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from embodied.errors import UserError
 from embodied.protocols import Env, SceneEnv
-from embodied.spec import EnvSpec, Term
+from embodied.spec import EnvSpec, Layout, Term
 from embodied.types import FloatArray, Frame, Goal, Observation, SceneState, Step
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ OBJECT_TERMS = (
 ENTITY_TERMS = (*OBJECT_TERMS, Term("is_gripper", 1, "1", "none"))
 """What an entity's row holds: an object's numbers and 0; in the gripper's row those of the nearest object, and 1."""
 _REL_POS = slice(3, 6)
+_NO_OBJECT = (0.0,) * sum(term.width for term in OBJECT_TERMS)
 POSITION_GOAL = (Term("position", 3, "m", "base"),)
 FETCH_ACTIONS = (Term("grip_delta", 3, "0.05 m", "base"), Term("fingers", 1, "1", "joint"))
 """A move of the grip in units of 0.05 m per control step, and the fingers: +1 opens, -1 closes."""
@@ -87,6 +89,34 @@ def entity_rows(objects: NDArray[np.floating]) -> FloatArray:
         nearest = far.argmin(-1)[..., None, None]
         rows[..., 0, :-1] = np.take_along_axis(objects, nearest, -2)[..., 0, :]
     return rows
+
+
+def arm_observation(state: Sequence[float], objects: Sequence[Sequence[float]], layout: Layout) -> Observation:
+    """What an arm with these objects shows, with the rows of `entity_rows`; made in one array, of Python's floats.
+
+    Args:
+        state: The 10 numbers of FETCH_STATE_TERMS.
+        objects: Of every object the 15 numbers of OBJECT_TERMS.
+        layout: Has the gripper and then the objects as its entities, with positions for goals.
+    """
+    nearest = objects[0] if len(objects) == 1 else min(objects, key=_squared_distance, default=_NO_OBJECT)
+    numbers = [*state, *nearest, 1.0]
+    for row in objects:
+        numbers += row
+        numbers.append(0.0)
+    numbers += state[:3]
+    for row in objects:
+        numbers += row[:3]
+    array, count = np.array(numbers, dtype=np.float32), 1 + len(objects)
+    begin, end = len(state), len(numbers) - 3 * count
+    entities, achieved = array[begin:end].reshape(count, -1), array[end:].reshape(count, 3)
+    return Observation(array[:begin], entities, achieved, layout)
+
+
+def _squared_distance(row: Sequence[float]) -> float:
+    """Of an object from the grip."""
+    x, y, z = row[_REL_POS]
+    return x * x + y * y + z * z
 
 
 def load_gymnasium() -> ModuleType:

@@ -24,7 +24,7 @@ from robots.base import (
     load_gymnasium,
 )
 from robots.fetch_arm import euler_angles
-from robots.goal_scene import GoalScene
+from robots.goal_scene import GoalScene, Simulation
 from robots.rewards import NegativeSparseReward
 
 OBJECT = "object0"
@@ -70,7 +70,8 @@ class FetchEnv(GoalScene):
         self._env = env = _make(self._task.env_id)
         spec = _make_spec(task, self._task, env)
         marker = ("target0", [0, 1, 2])
-        super().__init__(env.model, env.data, BaseFrame(), FETCH, spec, NegativeSparseReward(spec.tolerance), marker)
+        simulation = Simulation(env.model, env.data, BaseFrame(), FETCH)
+        super().__init__(simulation, spec, NegativeSparseReward(spec.tolerance), marker)
         self._seed = load_gymnasium().Env.reset
         self._arm = _Arm(env)
         self._block = _Block(env) if self._task.has_object else None

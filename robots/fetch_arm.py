@@ -19,9 +19,10 @@ from robots.assembly import ArmScene, build_arm_scene
 from robots.base import FETCH, RobotModel
 from robots.placement import substeps
 
-__all__ = ["CONTROL_PERIOD_S", "ArmScene", "FetchArm", "build_arm_scene", "check_stable", "euler_angles"]
+__all__ = ["CONTROL_PERIOD_S", "ArmScene", "FetchArm", "build_arm_scene", "euler_angles"]
 
 Array = NDArray[np.float64]
+Vector = tuple[float, float, float]
 
 CONTROL_PERIOD_S = 0.04
 """20 physics steps of 0.002 s in Gymnasium's Fetch."""
@@ -55,21 +56,24 @@ class FetchArm:
         self.model, self.frame, self.robot = model, frame, robot
         self.substeps = substeps(model, CONTROL_PERIOD_S)
         self.period_s = self.substeps * model.opt.timestep
-        self._rotation, self._origin = frame.rotation, np.array(frame.origin_m)
+        self._rotation = frame.rotation
+        self._cosine, self._sine = self._rotation[:2, 0].tolist()
+        self._origin = frame.origin_m
         self._grip = model.site(str(robot.grip_site)).id
         self._hand = model.body(f"{prefix}gripper_link").id
         self._base = model.body(robot.base_body).id
         self._mocap = int(model.body_mocapid[model.body(f"{prefix}mocap").id])
         joints = [j for j in range(model.njnt) if model.joint(j).name.startswith(prefix)]
         self._qpos, self._qvel = model.jnt_qposadr[joints], model.jnt_dofadr[joints]
-        self._finger_qpos, self._finger_qvel = self._qpos[-2:], self._qvel[-2:]
+        self._fingers = [(int(self._qpos[i]), int(self._qvel[i])) for i in (-2, -1)]
         actuators = [a for a in range(model.nu) if model.actuator(a).name.startswith(prefix)]
-        self._actuators = np.array(actuators, dtype=np.intp)
+        self._drives = [(a, int(model.jnt_qposadr[model.actuator_trnid[a, 0]])) for a in actuators]
+        """The finger actuators, each with the address of the joint that it drives."""
         self._grip_quaternion = np.zeros(4)
         mujoco.mju_mulQuat(self._grip_quaternion, frame.quaternion, GRIP_QUATERNION)
         self._home: tuple[Array, Array, Array] | None = None
-        self._driven = model.jnt_qposadr[model.actuator_trnid[self._actuators, 0]]
-        self._jacobians = np.zeros((0, 2, 3, model.nv))
+        self._jacobians = _Jacobians(model, 1)
+        self._views: _Views | None = None
 
     def home(self, data: mujoco.MjData) -> None:
         """Brings a freshly reset simulation to the arm's home pose, and lets the objects settle.
@@ -79,7 +83,7 @@ class FetchArm:
         then runs for the same 10 periods with the arm held at home.
 
         Raises:
-            SceneError: The arm does not get there: the scene's options do not suit it.
+            SceneError: The arm does not get there, or the simulation becomes unstable: the scene does not suit it.
         """
         if self._home is None:
             self._home = self._travel_home()
@@ -89,6 +93,7 @@ class FetchArm:
         mujoco.mj_forward(self.model, data)
         mujoco.mj_step(self.model, data, nstep=HOME_PERIODS * self.substeps)
         mujoco.mj_forward(self.model, data)
+        self._views_of(data).check_stable()
 
     def apply(self, data: mujoco.MjData, action: NDArray[np.floating]) -> None:
         """Sets the mocap target and the finger controls for the coming control period, as `MujocoFetchEnv` does.
@@ -96,56 +101,101 @@ class FetchArm:
         Args:
             action: (4,) within [-1, 1]: move of the grip in B in units of 0.05 m, and the fingers (+1 opens).
         """
-        if len(self._actuators):
-            data.ctrl[self._actuators] = data.qpos[self._driven] + float(action[3])
-        move = self._rotation.dot(action[:3] * POSITION_SCALE_M)
-        self._lead(data, data.xpos[self._hand] + move, data.xquat[self._hand] + self._grip_quaternion)
+        views, fingers = self._views_of(data), float(action[3])
+        for actuator, address in self._drives:
+            views.ctrl[actuator] = views.qpos[address] + fingers
+        np.add(views.hand_position, self._rotation.dot(action[:3] * POSITION_SCALE_M), out=views.lead_position)
+        np.add(views.hand_quaternion, self._grip_quaternion, out=views.lead_quaternion)
 
     def step(self, data: mujoco.MjData, action: NDArray[np.floating]) -> None:
-        """One control period, after which positions and contacts in `data` belong to its qpos and qvel."""
+        """One control period, after which positions and contacts in `data` belong to its qpos and qvel.
+
+        Raises:
+            SceneError: The simulation became unstable.
+        """
         self.apply(data, action)
         mujoco.mj_step(self.model, data, self.substeps)
         mujoco.mj_fwdPosition(self.model, data)
+        self._views_of(data).check_stable()
+
+    def step_unseen(self, data: mujoco.MjData, action: NDArray[np.floating]) -> None:
+        """`step` where nobody reads contacts: only what is observed belongs to qpos and qvel afterwards."""
+        self.apply(data, action)
+        mujoco.mj_step(self.model, data, self.substeps)
+        mujoco.mj_kinematics(self.model, data)
+        mujoco.mj_comPos(self.model, data)
+        self._views_of(data).check_stable()
 
     def observe(self, data: mujoco.MjData) -> Array:
         """Robot part of FetchPush's observation in B, (10,): FETCH_STATE_TERMS, velocities per control period."""
-        return self.observe_all(data, np.zeros(0, dtype=np.intp))[0]
+        return np.array(self.observe_all(data, ())[0])
 
     def observe_object(self, data: mujoco.MjData, body: int) -> Array:
         """Object part of FetchPush's observation in B, (15,): OBJECT_TERMS, for the body with this id."""
-        return self.observe_all(data, np.array([body]))[1][0]
+        return np.array(self.observe_all(data, (body,))[1][0])
 
-    def observe_all(self, data: mujoco.MjData, bodies: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Robot part, (10,), and the object parts of the bodies with these ids, (N, 15)."""
-        velocities = self._velocities(data, bodies)
-        grip, grip_velocity = self.grip(data), velocities[0, 0]
-        fingers = data.qpos[self._finger_qpos], data.qvel[self._finger_qvel] * self.period_s
-        state = np.concatenate((grip, fingers[0], grip_velocity, fingers[1]))
-        rows = np.empty((len(bodies), 15))
-        rows[:, :3] = (data.xpos[bodies] - self._origin).dot(self._rotation)
-        rows[:, 3:6] = rows[:, :3] - grip
-        matrices = self._rotation.T @ data.xmat[bodies].reshape(-1, 3, 3)
-        for row, matrix in zip(rows, matrices.reshape(-1, 9).tolist(), strict=True):
-            row[6:9] = euler_angles(matrix)
-        rows[:, 9:12] = velocities[1:, 0] - grip_velocity
-        rows[:, 12:] = velocities[1:, 1]
+    def observe_all(self, data: mujoco.MjData, bodies: Sequence[int]) -> tuple[list[float], list[list[float]]]:
+        """Robot part, 10 numbers, and the object parts of the bodies with these ids, 15 numbers each.
+
+        Floats of Python: for so few numbers arrays would take three times as long.
+        """
+        views, period = self._views_of(data), self.period_s
+        speeds = self._speeds(data, bodies)
+        gx, gy, gz = self._in_base(views.grip)
+        u, v, w = self._per_period(*speeds[:3])
+        (left, left_speed), (right, right_speed) = self._fingers
+        qpos, qvel = views.qpos, views.qvel
+        fingers = float(qvel[left_speed]) * period, float(qvel[right_speed]) * period
+        state = [gx, gy, gz, float(qpos[left]), float(qpos[right]), u, v, w, *fingers]
+        rows = []
+        for index, body in enumerate(bodies, 1):
+            x, y, z = self._in_base(views.positions[body])
+            angles = euler_angles(self._matrix_in_base(views.matrices[body]))
+            a, b, c, *spin = speeds[6 * index : 6 * index + 6]
+            a, b, c = self._per_period(a, b, c)
+            moving = (a - u, b - v, c - w, *self._per_period(*spin))
+            rows.append([x, y, z, x - gx, y - gy, z - gz, *angles, *moving])
         return state, rows
 
     def grip(self, data: mujoco.MjData) -> Array:
         """The grip site in B, (3,), metres."""
-        return (data.site_xpos[self._grip] - self._origin).dot(self._rotation)
+        return np.array(self._in_base(data.site_xpos[self._grip]))
 
-    def _velocities(self, data: mujoco.MjData, bodies: NDArray[np.intp]) -> Array:
-        """(1 + N, 2, 3): linear and angular, of the grip and these bodies, in B, per control period."""
+    def _views_of(self, data: mujoco.MjData) -> _Views:
+        """Made anew only where the simulation is another one than before."""
+        if self._views is None or self._views.data is not data:
+            self._views = _Views(data, self._grip, self._hand, self._mocap)
+        return self._views
+
+    def _in_base(self, point: Array) -> Vector:
+        """A point of the world, (3,), in B."""
+        x, y, z = point.tolist()
+        ox, oy, oz = self._origin
+        x, y, c, s = x - ox, y - oy, self._cosine, self._sine
+        return x * c + y * s, y * c - x * s, z - oz
+
+    def _matrix_in_base(self, matrix: Array) -> list[float]:
+        """A rotation matrix of the world, (9,) row by row, in B."""
+        xx, xy, xz, yx, yy, yz, *last = matrix.tolist()
+        c, s = self._cosine, self._sine
+        first = [c * xx + s * yx, c * xy + s * yy, c * xz + s * yz]
+        return [*first, c * yx - s * xx, c * yy - s * xy, c * yz - s * xz, *last]
+
+    def _per_period(self, x: float, y: float, z: float) -> Vector:
+        """A velocity of the world, per second, in B and per control period."""
+        c, s, period = self._cosine, self._sine, self.period_s
+        return (x * c + y * s) * period, (y * c - x * s) * period, z * period
+
+    def _speeds(self, data: mujoco.MjData, bodies: Sequence[int]) -> list[float]:
+        """Linear and angular, of the grip and then of these bodies: 6 numbers each, in the world, per second."""
         count = 1 + len(bodies)
-        if len(self._jacobians) < count:
-            self._jacobians = np.zeros((count, 2, 3, self.model.nv))
-        jacobians = self._jacobians[:count]
-        mujoco.mj_jacSite(self.model, data, jacobians[0, 0], jacobians[0, 1], self._grip)
-        for jacobian, body in zip(jacobians[1:], bodies.tolist(), strict=True):
-            mujoco.mj_jacBody(self.model, data, jacobian[0], jacobian[1], body)
-        world = jacobians.reshape(-1, self.model.nv).dot(data.qvel).reshape(-1, 3)
-        return (world.dot(self._rotation) * self.period_s).reshape(-1, 2, 3)
+        if self._jacobians.count != count:
+            self._jacobians = _Jacobians(self.model, count)
+        (linear, angular), *others = self._jacobians.parts
+        mujoco.mj_jacSite(self.model, data, linear, angular, self._grip)
+        for body, (linear, angular) in zip(bodies, others, strict=True):
+            mujoco.mj_jacBody(self.model, data, linear, angular, body)
+        return self._jacobians.all.dot(self._views_of(data).qvel).tolist()
 
     def _travel_home(self) -> tuple[Array, Array, Array]:
         """Joint positions and velocities of the arm at home, and the mocap target there (world)."""
@@ -161,7 +211,7 @@ class FetchArm:
             mujoco.mj_forward(self.model, data)
         finally:
             self.model.opt.disableflags = flags
-        check_stable(data)
+        _Views(data, self._grip, self._hand, self._mocap).check_stable()
         missed = np.linalg.norm(data.site_xpos[self._grip] - target - data.xpos[self._base] + base)
         if not missed < HOME_TOLERANCE_M:
             raise SceneError(
@@ -174,13 +224,33 @@ class FetchArm:
         data.mocap_pos[self._mocap], data.mocap_quat[self._mocap] = position, quaternion
 
 
-def check_stable(data: mujoco.MjData) -> None:
-    """Raises `SceneError` where MuJoCo had to give up a simulation (and, silently, started it again)."""
-    if sum(data.warning.number[_GIVEN_UP].tolist()) or not math.isfinite(sum(data.qpos.tolist())):
-        raise SceneError(
-            "the simulation of the scene with its arm became unstable; use the Euler integrator and a timestep of "
-            "0.002, and look for overlapping bodies, tiny masses and violent actuators"
-        )
+class _Views:
+    """What an arm reads and writes in a simulation's arrays: views, taken once; MuJoCo never moves them."""
+
+    def __init__(self, data: mujoco.MjData, grip: int, hand: int, mocap: int) -> None:
+        self.data = data
+        self.qpos, self.qvel, self.ctrl = data.qpos, data.qvel, data.ctrl
+        self.positions, self.matrices, self.grip = data.xpos, data.xmat, data.site_xpos[grip]
+        self.hand_position, self.hand_quaternion = data.xpos[hand], data.xquat[hand]
+        self.lead_position, self.lead_quaternion = data.mocap_pos[mocap], data.mocap_quat[mocap]
+        self._given_up = data.warning.number[_GIVEN_UP]
+
+    def check_stable(self) -> None:
+        """Raises `SceneError` where MuJoCo had to give up the simulation (and, silently, started it again)."""
+        if any(self._given_up.tolist()) or not math.isfinite(sum(self.qpos.tolist())):
+            raise SceneError(
+                "the simulation of the scene with its arm became unstable; use the Euler integrator and a timestep of "
+                "0.002, and look for overlapping bodies, tiny masses and violent actuators"
+            )
+
+
+class _Jacobians:
+    """Room for the linear and angular Jacobians of so many points, and the views of it that MuJoCo fills."""
+
+    def __init__(self, model: mujoco.MjModel, count: int) -> None:
+        rows = np.zeros((count, 2, 3, model.nv))
+        self.count, self.all = count, rows.reshape(-1, model.nv)
+        self.parts = [(linear, angular) for linear, angular in rows]
 
 
 def euler_angles(matrix: Sequence[float]) -> tuple[float, float, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import mujoco
@@ -29,14 +30,36 @@ class SparseReward(Protocol):
     def of_step(self, achieved: Sequence[float], wish: Wish) -> tuple[float, bool]: ...
 
 
-class GoalScene(ABC):
-    """A `SceneEnv` over a MuJoCo model; a robot adds how it is reset, moved and observed.
+class Simulation:
+    """A model with a robot in its present state, and how it is read and shown; what that needs is made at first use.
 
     Args:
         model: The physics.
-        data: Its present state; the same object for as long as the environment lives.
+        data: Its present state.
         frame: Frame B in the world.
         robot: Whose bodies they are.
+    """
+
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData, frame: BaseFrame, robot: RobotModel) -> None:
+        self.model, self.data, self.frame, self.robot = model, data, frame, robot
+        self.renderer = SceneRenderer(model)
+
+    @cached_property
+    def reader(self) -> SceneReader:
+        """Reads scene states off data of this model."""
+        return SceneReader(self.model, self.frame, self.robot)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """Data of this model beside the simulation's own."""
+        return Snapshot(self.model)
+
+
+class GoalScene(ABC):
+    """A `SceneEnv` over MuJoCo models; a robot adds how it is reset, moved and observed.
+
+    Args:
+        simulation: Where it begins; most stay there for as long as they live.
         spec: The task.
         reward: Its reward.
         marker: The site by which pictures show a goal, and the components that the goal must speak of for that.
@@ -44,21 +67,15 @@ class GoalScene(ABC):
 
     def __init__(
         self,
-        model: mujoco.MjModel,
-        data: mujoco.MjData,
-        frame: BaseFrame,
-        robot: RobotModel,
+        simulation: Simulation,
         spec: EnvSpec,
         reward: SparseReward,
         marker: tuple[str, list[int]] | None = None,
     ) -> None:
-        self.model, self.data, self.frame, self.robot = model, data, frame, robot
         self.spec, self.reward = spec, reward
+        self._move_to(simulation)
         self._limits = ActionLimits(spec)
-        self._renderer = SceneRenderer(model)
-        self._snapshot: Snapshot | None = None
-        self._reader: SceneReader | None = None
-        self._marker = None if marker is None else (model.site(marker[0]).id, marker[1])
+        self._marker = None if marker is None else (simulation.model.site(marker[0]).id, marker[1])
         self._steps, self._horizon, self._layout = 0, spec.horizon, spec.layout
         self.set_goal(no_goal(spec.goal_entity, spec.layout.goal_width))
 
@@ -93,9 +110,7 @@ class GoalScene(ABC):
 
     def scene_state(self) -> SceneState:
         """The scene at the simulation's present qpos and qvel."""
-        if self._reader is None:
-            self._reader = SceneReader(self.model, self.frame, self.robot)
-        return self._reader.read(self._shown())
+        return self._simulation.reader.read(self._shown())
 
     def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame:
         """A picture, with the goal marked where the task has a marker for it; the simulation is not touched."""
@@ -105,11 +120,11 @@ class GoalScene(ABC):
             if all(self._goal.mask[component] for component in components):
                 place = self.frame.to_world(self._goal.value.astype(np.float64))
                 data.site_xpos[site, components] = place[components]
-        return self._renderer.render(data, camera, width, height, depth)
+        return self._simulation.renderer.render(data, camera, width, height, depth)
 
     def close(self) -> None:
         """Frees the renderer."""
-        self._renderer.close()
+        self._simulation.renderer.close()
 
     @abstractmethod
     def _begin(self, seed: int) -> tuple[Observation, Goal]:
@@ -125,5 +140,10 @@ class GoalScene(ABC):
 
     def _shown(self) -> mujoco.MjData:
         """The present state with positions and contacts that belong to it."""
-        self._snapshot = self._snapshot or Snapshot(self.model)
-        return self._snapshot.of(self.data)
+        return self._simulation.snapshot.of(self.data)
+
+    def _move_to(self, simulation: Simulation) -> None:
+        """Go on in this simulation."""
+        self._simulation = simulation
+        self.model, self.data = simulation.model, simulation.data
+        self.frame, self.robot = simulation.frame, simulation.robot

@@ -15,7 +15,7 @@ from embodied.errors import unknown_name
 from embodied.spec import EnvSpec, Layout
 from embodied.types import BaseFrame, FloatArray, Goal, Observation
 from robots.base import POINT, POINT_ACTIONS, POINT_STATE_TERMS, POSITION_GOAL, load_gymnasium
-from robots.goal_scene import GoalScene
+from robots.goal_scene import GoalScene, Simulation
 from robots.rewards import PositiveSparseReward
 
 ROBOT = "robot"
@@ -48,7 +48,7 @@ class PointMazeEnv(GoalScene):
         self._env = env = _make(TASKS[task])
         spec = _make_spec(task, 1.0 / round(float(env.point_env.dt), 9))
         reward, marker = PositiveSparseReward(spec.tolerance), ("target", [0, 1])
-        super().__init__(env.model, env.data, BaseFrame(), POINT, spec, reward, marker)
+        super().__init__(Simulation(env.model, env.data, BaseFrame(), POINT), spec, reward, marker)
         self._qpos, self._qvel, self._ctrl = env.data.qpos, env.data.qvel, env.data.ctrl
         self._features = np.zeros((1, 0), dtype=np.float32)
 

@@ -16,14 +16,13 @@ from robots.base import (
     FETCH_ACTIONS,
     FETCH_STATE_TERMS,
     POSITION_GOAL,
-    entity_rows,
+    arm_observation,
 )
-from robots.fetch_arm import FetchArm, check_stable
-from robots.goal_scene import GoalScene
+from robots.fetch_arm import FetchArm
+from robots.goal_scene import GoalScene, Simulation
 from robots.placement import Base, Placement, place_arm
 from robots.rewards import NegativeSparseReward
 from robots.scene import resolve_scene, scene_model
-from robots.scene_state import SceneReader
 
 HORIZON = 150
 CONTROL_HZ = 25.0
@@ -53,16 +52,13 @@ class TabletopEnv(GoalScene):
     ) -> None:
         self.scene_path = resolve_scene(scene)
         self.placement: Placement = _placed(self.scene_path, base)
-        self._scene = build_arm_scene(self.scene_path, self.placement, out_dir)
-        data = mujoco.MjData(self._scene.model)
-        self.arm = FetchArm(self._scene.model, self._scene.frame, self._scene.robot)
-        self._reader = SceneReader(self._scene.model, self._scene.frame, self._scene.robot)
-        self._bodies = np.array([self._reader.body_of(name) for name in self._reader.object_ids], dtype=np.intp)
-        spec = _spec((GRIPPER, *self._reader.object_ids))
-        self.compiled_scene: Path = self._scene.path
-        super().__init__(
-            self._scene.model, data, self._scene.frame, self._scene.robot, spec, NegativeSparseReward(TOLERANCE_M)
-        )
+        self._scene = scene = build_arm_scene(self.scene_path, self.placement, out_dir)
+        self.compiled_scene: Path = scene.path
+        self.arm = FetchArm(scene.model, scene.frame, scene.robot)
+        simulation = Simulation(scene.model, mujoco.MjData(scene.model), scene.frame, scene.robot)
+        things = simulation.reader.object_ids
+        self._bodies = [simulation.reader.body_of(name) for name in things]
+        super().__init__(simulation, _spec((GRIPPER, *things)), NegativeSparseReward(TOLERANCE_M))
 
     def record(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
         """(time in s, qpos, qvel) now; with `compiled_scene` everything else can be recomputed from them."""
@@ -79,21 +75,15 @@ class TabletopEnv(GoalScene):
         del seed
         mujoco.mj_resetData(self.model, self.data)
         self.arm.home(self.data)
-        check_stable(self.data)
         observation = self._observe()
         return observation, Goal(GRIPPER, observation.achieved[0], np.ones(3, dtype=bool))
 
     def _simulate(self, action: FloatArray) -> None:
         """Raises `SceneError` where the simulation became unstable."""
         self.arm.step(self.data, action)
-        check_stable(self.data)
 
     def _observe(self) -> Observation:
-        state, objects = self.arm.observe_all(self.data, self._bodies)
-        entities = entity_rows(objects)
-        achieved = np.empty((len(entities), 3), dtype=np.float32)
-        achieved[0], achieved[1:] = state[:3], entities[1:, :3]
-        return Observation(state.astype(np.float32), entities, achieved, self._layout)
+        return arm_observation(*self.arm.observe_all(self.data, self._bodies), self._layout)
 
     def _shown(self) -> mujoco.MjData:
         """The simulation itself: the arm leaves positions and contacts that belong to its state."""

@@ -17,23 +17,21 @@ import numpy as np
 from embodied.errors import UserError
 from embodied.rng import child_generator
 from embodied.spec import EnvSpec, Layout
-from embodied.types import GRIPPER, BaseFrame, FloatArray, Frame, Goal, Observation, SceneState, Step
+from embodied.types import GRIPPER, FloatArray, Goal, Observation
 from robots.assembly import build_arm_scene
 from robots.base import (
     ENTITY_TERMS,
     FETCH_ACTIONS,
     FETCH_STATE_TERMS,
     POSITION_GOAL,
-    entity_rows,
-    no_goal,
+    arm_observation,
 )
-from robots.fetch_arm import FetchArm, check_stable
+from robots.fetch_arm import FetchArm
+from robots.goal_scene import GoalScene, Simulation
 from robots.placement import Placement, place_arm
-from robots.rendering import SceneRenderer
 from robots.rewards import NegativeSparseReward
 from robots.scene import scene_model
 from robots.scene_maker import MadeScene, free_centres, make_scene, surface_m
-from robots.scene_state import SceneReader
 
 OBJECT = "object0"
 GoalKind = Literal["surface", "air", "stack"]
@@ -71,7 +69,7 @@ class TabletopTaskConfig:
             raise UserError("surface_goals and stack_goals must add up to at most 1")
 
 
-class TabletopTaskEnv:
+class TabletopTaskEnv(GoalScene):
     """The task `tabletop` as a `SceneEnv`.
 
     State (10,), entities `gripper` and `object0` with 16 features each, goals (positions in B, metres) and actions are
@@ -83,77 +81,28 @@ class TabletopTaskEnv:
 
     def __init__(self, config: TabletopTaskConfig | None = None) -> None:
         self.config = config or TabletopTaskConfig()
-        self.spec = _spec(self.config)
-        self.reward = NegativeSparseReward(self.config.tolerance_m)
-        self._limits = np.array(self.spec.action_low, np.float32), np.array(self.spec.action_high, np.float32)
         self._pool: dict[int, _PoolScene] = {}
         self._scene = self._pool_scene(0)
-        self._renderer: tuple[_PoolScene, SceneRenderer] | None = None
-        self._goal, self._goal_row, self._steps = no_goal(OBJECT, 3), 1, 0
+        super().__init__(self._scene, _spec(self.config), NegativeSparseReward(self.config.tolerance_m))
 
-    @property
-    def model(self) -> mujoco.MjModel:
-        """The present scene's."""
-        return self._scene.model
-
-    @property
-    def data(self) -> mujoco.MjData:
-        """The present scene's."""
-        return self._scene.data
-
-    @property
-    def frame(self) -> BaseFrame:
-        """Frame B."""
-        return self._scene.frame
-
-    @property
-    def goal(self) -> Goal:
-        """The goal that rewards and successes speak of; before the first episode it says nothing."""
-        return self._goal
-
-    def reset(self, seed: int) -> Observation:
+    def _begin(self, seed: int) -> tuple[Observation, Goal]:
         """Scene, places, turns and the goal are drawn from the seed; the things lie still and the arm is at home."""
         rng = child_generator(seed, "tabletop")
-        self._scene = self._pool_scene(int(rng.integers(self.config.scenes)))
-        self._scene.begin(rng)
-        self._steps = 0
-        self.set_goal(Goal(OBJECT, self._draw_goal(rng), np.ones(3, dtype=bool)))
-        return self._observation()
+        scene = self._pool_scene(int(rng.integers(self.config.scenes)))
+        if scene is not self._scene:
+            self._scene.renderer.close()
+            self._scene = scene
+            self._move_to(scene)
+        scene.begin(rng)
+        return self._observe(), Goal(OBJECT, self._draw_goal(rng), np.ones(3, dtype=bool))
 
-    def step(self, action: FloatArray) -> Step:
-        """One control period of 0.04 s; an episode goes on after its time limit for as long as it is stepped."""
-        executed = np.clip(np.asarray(action, dtype=np.float32), *self._limits)
-        scene, goal = self._scene, self._goal
-        scene.arm.step(scene.data, executed)
-        check_stable(scene.data)
-        self._steps += 1
-        observation = self._observation()
-        outcome = self.reward(observation.achieved[[self._goal_row]], goal.value[None], goal.mask[None])
-        truncated = self._steps >= self.spec.horizon
-        return Step(observation, executed, float(outcome.reward[0]), False, truncated, bool(outcome.success[0]))
+    def _simulate(self, action: FloatArray) -> None:
+        """0.04 s; raises `SceneError` where the simulation became unstable."""
+        self._scene.arm.step_unseen(self.data, action)
 
-    def set_goal(self, goal: Goal) -> None:
-        """Pursue this goal from now on."""
-        self._goal_row = self.spec.layout.entity_index(goal.entity)
-        self._goal = goal
-
-    def scene_state(self) -> SceneState:
-        """The scene at the simulation's present qpos and qvel."""
-        return self._scene.reader.read(self._scene.data)
-
-    def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame:
-        """A picture of the present scene."""
-        if self._renderer is None or self._renderer[0] is not self._scene:
-            if self._renderer is not None:
-                self._renderer[1].close()
-            self._renderer = (self._scene, SceneRenderer(self._scene.model))
-        return self._renderer[1].render(self._scene.data, camera, width, height, depth)
-
-    def close(self) -> None:
-        """Frees the renderer."""
-        if self._renderer is not None:
-            self._renderer[1].close()
-            self._renderer = None
+    def _observe(self) -> Observation:
+        scene = self._scene
+        return arm_observation(*scene.arm.observe_all(scene.data, scene.observed), self._layout)
 
     def _pool_scene(self, index: int) -> _PoolScene:
         if index not in self._pool:
@@ -190,15 +139,8 @@ class TabletopTaskEnv:
             return "surface"
         return "stack" if others and share < self.config.surface_goals + self.config.stack_goals else "air"
 
-    def _observation(self) -> Observation:
-        scene = self._scene
-        state, objects = scene.arm.observe_all(scene.data, scene.bodies[:1])
-        entities = entity_rows(objects)
-        achieved = np.vstack([state[:3], entities[1, :3]])
-        return Observation(state.astype(np.float32), entities, achieved.astype(np.float32), self.spec.layout)
 
-
-class _PoolScene:
+class _PoolScene(Simulation):
     """A made scene with the arm in it, compiled once."""
 
     def __init__(self, made: MadeScene) -> None:
@@ -207,11 +149,10 @@ class _PoolScene:
         with tempfile.TemporaryDirectory(prefix="made_scene_") as folder:
             path = made.write(Path(folder))
             scene = build_arm_scene(path, _placed(path), Path(folder) / "compiled")
-        self.model, self.frame = scene.model, scene.frame
-        self.data = mujoco.MjData(self.model)
-        self.arm = FetchArm(self.model, self.frame, scene.robot)
-        self.reader = SceneReader(self.model, self.frame, scene.robot)
-        self.bodies = np.array([self.model.body(thing.name).id for thing in made.things], dtype=np.intp)
+        super().__init__(scene.model, mujoco.MjData(scene.model), scene.frame, scene.robot)
+        self.arm = FetchArm(self.model, self.frame, self.robot)
+        self.bodies = [self.model.body(thing.name).id for thing in made.things]
+        self.observed = self.bodies[:1]
         self.half_heights = [thing.half_height_m for thing in made.things]
         self._heights = [thing.position_m[2] for thing in made.things]
         self._addresses = [int(self.model.jnt_qposadr[self.model.body_jntadr[body]]) for body in self.bodies]
@@ -227,7 +168,6 @@ class _PoolScene:
             place = self.frame.to_world(np.array([*centre, height]))
             self.data.qpos[address : address + 7] = [*place, np.cos(turn), 0.0, 0.0, np.sin(turn)]
         self.arm.home(self.data)
-        check_stable(self.data)
 
     def places(self) -> np.ndarray:
         """Centres of the things in B, (N, 3)."""

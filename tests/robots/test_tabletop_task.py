@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import mujoco
 import numpy as np
 import pytest
+from gymnasium_robotics.utils import rotations
 
 from embodied.errors import UserError
 from embodied.planning.grounding import FETCH_ENVELOPE
-from embodied.types import GRIPPER
+from embodied.types import GRIPPER, Goal, Step
+from robots.base import FETCH, entity_rows
+from robots.fetch_arm import FetchArm
 from robots.registry import spec_of
+from robots.scene_state import SceneReader
 from robots.tabletop_task import OBJECT, TabletopTaskConfig, TabletopTaskEnv
 
 SEEDS = range(30)
@@ -92,6 +97,58 @@ def test_success_is_within_its_own_tolerance(env: TabletopTaskEnv) -> None:
     for off, met in ((0.9, True), (1.3, False)):
         env.set_goal(type(goal)(GRIPPER, here + np.float32([0, 0, off * env.spec.tolerance]), goal.mask))
         assert env.step(np.zeros(4, dtype=np.float32)).success == met
+
+
+@pytest.mark.parametrize("things", range(1, 7))
+def test_steps_are_those_of_plain_mujoco(things: int) -> None:
+    """The same episodes with everything computed after each step, observed and judged with arrays."""
+    env, rng = TabletopTaskEnv(TabletopTaskConfig(scenes=1, things=(things,))), np.random.default_rng(things)
+    arm, plain = FetchArm(env.model, env.frame), mujoco.MjData(env.model)
+    reader = SceneReader(env.model, env.frame, FETCH)
+    for seed in range(2):
+        start = env.reset(seed)
+        mujoco.mj_copyData(plain, env.model, env.data)
+        for wish in (env.goal, Goal(GRIPPER, start.achieved[0] + np.float32(0.02), np.array([True, False, True]))):
+            env.set_goal(wish)
+            for _ in range(15):
+                action = np.clip(rng.uniform(-1.2, 1.2, 4), -1.0, 1.0).astype(np.float32)
+                step = env.step(action)
+                arm.apply(plain, action)
+                mujoco.mj_step(env.model, plain, arm.substeps)
+                mujoco.mj_forward(env.model, plain)
+                np.testing.assert_array_equal(env.data.qpos, plain.qpos)
+                np.testing.assert_array_equal(env.data.qvel, plain.qvel)
+                compare(step, plain_numbers(env.model, plain), env)
+        assert env.scene_state() == reader.read(plain)
+    env.close()
+
+
+def compare(step: Step, expected: tuple[np.ndarray, np.ndarray], env: TabletopTaskEnv) -> None:
+    """Observation, reward and success against the robot's numbers (10,) and the thing's (15,)."""
+    (state, row), seen = expected, step.observation
+    rows, places = entity_rows(row[None]), np.stack([state[:3], row[:3]]).astype(np.float32)
+    for ours, theirs in ((seen.state, state), (seen.entities, rows), (seen.achieved, places)):
+        assert ours.dtype == np.float32
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+    chosen = env.spec.layout.entity_index(env.goal.entity)
+    outcome = env.reward(seen.achieved[[chosen]], env.goal.value[None], env.goal.mask[None])
+    assert (step.reward, step.success) == (outcome.reward[0], outcome.success[0])
+
+
+def plain_numbers(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray]:
+    """What `MujocoFetchEnv._get_obs` computes; frame B is the world in these scenes."""
+    grip, thing, period = model.site("robot0:grip").id, model.body(OBJECT).id, 0.04
+    jacobians = np.zeros((4, 3, model.nv))
+    mujoco.mj_jacSite(model, data, jacobians[0], jacobians[1], grip)
+    mujoco.mj_jacBody(model, data, jacobians[2], jacobians[3], thing)
+    carried, _, moving, turning = jacobians @ data.qvel * period
+    fingers = [data.joint(f"robot0:{side}_gripper_finger_joint") for side in "rl"]
+    lengths = [float(finger.qpos[0]) for finger in fingers]
+    speeds = [float(finger.qvel[0]) * period for finger in fingers]
+    here, place = data.site_xpos[grip], data.xpos[thing]
+    angles = rotations.mat2euler(data.xmat[thing].reshape(3, 3))
+    state = np.concatenate([here, lengths, carried, speeds])
+    return state, np.concatenate([place, place - here, angles, moving - carried, turning])
 
 
 @pytest.mark.parametrize(
