@@ -1,0 +1,30 @@
+"""Scenes with the Fetch arm in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import mujoco
+import pytest
+
+from robots.assembly import ArmScene, build_arm_scene
+from robots.placement import Placement, place_arm
+from robots.scene import scene_model
+
+
+@pytest.fixture
+def built() -> Callable[..., ArmScene]:
+    """Puts the arm into a scene: where the rule has it, or `at` a position (m) and yaw (rad) of its base link."""
+    return _built
+
+
+def _built(
+    scene: str | Path, at: tuple[tuple[float, float, float], float] | None = None, out: Path | None = None
+) -> ArmScene:
+    if at is not None:
+        return build_arm_scene(scene, Placement(at[0], at[1], None), out)
+    model = scene_model(scene)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return build_arm_scene(scene, place_arm(model, data), out)
