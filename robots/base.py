@@ -208,8 +208,9 @@ class ActionLimits:
 
     def __init__(self, spec: EnvSpec) -> None:
         self._task, self._shape = spec.task, (spec.action_width,)
-        self._low, self._high = np.float32(spec.action_low), np.float32(spec.action_high)
-        self._lowest, self._highest = self._low.tolist(), self._high.tolist()
+        self._low, self._high = np.array(spec.action_low, np.float32), np.array(spec.action_high, np.float32)
+        self._lowest: list[float] = self._low.tolist()
+        self._highest: list[float] = self._high.tolist()
 
     def __call__(self, action: Any) -> FloatArray:
         """The action within the limits, a float32 array (A,) of its own.
@@ -244,7 +245,7 @@ class CheckedEnv:
         self._started = False
         self._limits, self._check = ActionLimits(env.spec), ObservationCheck(env.spec)
         # Looked up in the class: an object that passes attributes on to an environment is to be stepped itself.
-        self._advance = env.advance if hasattr(type(env), "advance") else env.step
+        self._advance = getattr(env, "advance" if hasattr(type(env), "advance") else "step")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

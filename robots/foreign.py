@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embodied.errors import UserError
+from embodied.protocols import GoalReward
 from embodied.spec import EnvSpec, Layout, Term
 from embodied.types import BoolArray, FloatArray, Frame, Goal, Observation, Outcome, Step
 from robots.base import ActionLimits, Snapshot, load_gymnasium, no_goal
@@ -124,7 +126,9 @@ class ForeignEnv:
         self._goal_dtype = space["achieved_goal"].dtype
         pairs = _probe_pairs(task, self._env)
         functions = _PairFunctions(task, self._env.unwrapped, *pairs)
-        self.reward = ForeignReward(self._goal_dtype, functions.reward, functions.terminated, functions.success)
+        self.reward: GoalReward = ForeignReward(
+            self._goal_dtype, functions.reward, functions.terminated, functions.success
+        )
         self.spec = _make_spec(task, self._env, functions)
         self.notes += tuple(functions.notes)
 
@@ -239,10 +243,8 @@ class _PairFunctions:
     def _find_success(self, base: Any) -> PairwiseFunction:
         own = getattr(base, "_is_success", getattr(getattr(base, "task", None), "is_success", None))
         if own is not None:
-            try:
+            with suppress(UserError):
                 return self._probe("success", lambda achieved, desired, info: own(achieved, desired))
-            except UserError:
-                own = None
         if self.sparse:
             best, reward = self.best, self.reward
             return self._probe("success", lambda a, d, info: reward(np.atleast_2d(a), np.atleast_2d(d)) == best)
@@ -288,7 +290,7 @@ def _check_spaces(task: str, env: Any) -> Any:
         if not isinstance(space[key], spaces.Box):
             raise UserError(f"{task}: '{key}' is {type(space[key]).__name__}, only Box is understood")
     achieved, desired = space["achieved_goal"].shape, space["desired_goal"].shape
-    if len(achieved) != 1 or achieved != desired:
+    if achieved is None or len(achieved) != 1 or achieved != desired:
         raise UserError(f"{task}: achieved and desired goals must be 1-D and alike, they are {achieved} and {desired}")
     if not isinstance(actions, spaces.Box) or len(actions.shape) != 1:
         raise UserError(f"{task}: actions must be a 1-D Box, they are {actions}")

@@ -14,6 +14,7 @@ from typing import Protocol
 import mujoco
 import numpy as np
 
+from embodied.protocols import GoalReward
 from embodied.spec import EnvSpec
 from embodied.types import BaseFrame, BoolArray, FloatArray, Frame, Goal, Observation, Outcome, SceneState, Step
 from robots.base import ActionLimits, RobotModel, Snapshot, no_goal
@@ -72,7 +73,8 @@ class GoalScene(ABC):
         reward: SparseReward,
         marker: tuple[str, list[int]] | None = None,
     ) -> None:
-        self.spec, self.reward = spec, reward
+        self.spec, self._judged = spec, reward.of_step
+        self.reward: GoalReward = reward
         self._move_to(simulation)
         self._limits = ActionLimits(spec)
         self._marker = None if marker is None else (simulation.model.site(marker[0]).id, marker[1])
@@ -105,7 +107,7 @@ class GoalScene(ABC):
         self._simulate(action)
         self._steps += 1
         observation = self._observe()
-        reward, success = self.reward.of_step(observation.achieved[self._goal_row].tolist(), self._wish)
+        reward, success = self._judged(observation.achieved[self._goal_row].tolist(), self._wish)
         return Step(observation, action, reward, False, self._steps >= self._horizon, success)
 
     def scene_state(self) -> SceneState:

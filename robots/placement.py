@@ -219,7 +219,7 @@ def _top_of(model: mujoco.MjModel, data: mujoco.MjData, geom: int, points: list[
         center[2] += size[1]
     else:
         return None
-    axes = tuple(_unit(rotation[:2, i]) for i in (first, second))
+    axes = _unit(rotation[:2, first]), _unit(rotation[:2, second])
     x, y, z = (float(v) for v in center)
     name = model.body(int(model.geom_bodyid[geom])).name if model.geom_bodyid[geom] else ""
     return WorkSurface(geom, name or model.geom(geom).name or f"geom {geom}", (x, y, z), axes, half, endless)

@@ -62,7 +62,7 @@ def make_env(task: str) -> CheckedEnv:
         UserError: No such task, an environment that does not fit, or a package that is missing.
     """
     if task.startswith(FOREIGN_PREFIX):
-        factory = partial(_foreign, task.removeprefix(FOREIGN_PREFIX))
+        factory: Callable[[], Env] = partial(_foreign, task.removeprefix(FOREIGN_PREFIX))
     elif task in _TASKS:
         factory = _TASKS[task]
     else:

@@ -284,7 +284,8 @@ def _ids(found: list[tuple[EntityRole, int, str, list[int], list[int]]]) -> list
     for _, _, name, _, _ in found:
         plain = PLAIN_NAME.fullmatch(name) and name not in RESERVED and name not in ids
         ids.append(name if plain else None)
-    taken, numbers = {i for i in ids if i}, {}
+    taken = {i for i in ids if i}
+    numbers: dict[str, int] = {}
     for index, entry in enumerate(found):
         while ids[index] is None:
             numbers[entry[0]] = numbers.get(entry[0], 0) + 1

@@ -52,10 +52,10 @@ class TabletopEnv(GoalScene):
     ) -> None:
         self.scene_path = resolve_scene(scene)
         self.placement: Placement = _placed(self.scene_path, base)
-        self._scene = scene = build_arm_scene(self.scene_path, self.placement, out_dir)
-        self.compiled_scene: Path = scene.path
-        self.arm = FetchArm(scene.model, scene.frame, scene.robot)
-        simulation = Simulation(scene.model, mujoco.MjData(scene.model), scene.frame, scene.robot)
+        self._scene = built = build_arm_scene(self.scene_path, self.placement, out_dir)
+        self.compiled_scene: Path = built.path
+        self.arm = FetchArm(built.model, built.frame, built.robot)
+        simulation = Simulation(built.model, mujoco.MjData(built.model), built.frame, built.robot)
         things = simulation.reader.object_ids
         self._bodies = [simulation.reader.body_of(name) for name in things]
         super().__init__(simulation, _spec((GRIPPER, *things)), NegativeSparseReward(TOLERANCE_M))

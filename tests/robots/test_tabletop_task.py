@@ -95,7 +95,7 @@ def test_success_is_within_its_own_tolerance(env: TabletopTaskEnv) -> None:
     here = observation.achieved[env.spec.layout.entity_index(GRIPPER)]
     goal = env.goal
     for off, met in ((0.9, True), (1.3, False)):
-        env.set_goal(type(goal)(GRIPPER, here + np.float32([0, 0, off * env.spec.tolerance]), goal.mask))
+        env.set_goal(type(goal)(GRIPPER, here + np.array([0, 0, off * env.spec.tolerance], np.float32), goal.mask))
         assert env.step(np.zeros(4, dtype=np.float32)).success == met
 
 
