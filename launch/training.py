@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from embodied.learning.her import HindsightReplay, ReplayConfig
     from embodied.learning.sac import SacConfig, SacLearner
     from embodied.run.config import TrainConfig
+    from embodied.run.parts import RecorderMaker
     from embodied.run.relay import RelayConfig, RelayExplorer
     from embodied.run.result import TrainResult
+    from embodied.types import Episode
 
 
 def train(
@@ -69,35 +71,66 @@ def train(
         KeyboardInterrupt: After saving.
     """
     build.one_thread()
+    run_dir = Path(run_dir)
+    _refuse(run_dir, resume, logger)
+    parts = _Parts.of(task, run_dir, loop, sac, replay, relay, init_from)
+    parts.try_out()
+    files = _EpisodeFiles(task, record, record_layout, demonstrations)
+    return _run(parts, files, resume, logger, progress, command, on_ready)
+
+
+def _run(
+    parts: _Parts,
+    files: _EpisodeFiles,
+    resume: bool,
+    logger: str,
+    progress: bool,
+    command: str,
+    on_ready: Callable[[], object],
+) -> TrainResult:
+    """The training with all that it is put together from."""
     from embodied.learning.checkpoint import CheckpointStore
     from embodied.run.same import RunIdentity
     from embodied.run.train import train as run_training
 
-    run_dir = Path(run_dir)
-    _refuse_foreign(run_dir, resume)
-    if logger == "tensorboard" and find_spec("tensorboard") is None:
-        raise UserError("logger=tensorboard needs its package: pip install 'embodied-control[tensorboard]'")
-    parts = _Parts.of(task, run_dir, loop, sac, replay, relay, init_from)
-    parts.try_out()
-    goals = build.goal_layout(task) if record or demonstrations else None
+    make_recorder, demonstrations = files.open(parts.run_dir, resume)
     return run_training(
         parts.loop,
         parts.make_env,
         parts.make_learner,
         parts.make_replay,
-        CheckpointStore(run_dir / "checkpoints", lambda line: print(line, file=sys.stderr)),
-        run_dir,
+        CheckpointStore(parts.run_dir / "checkpoints", lambda line: print(line, file=sys.stderr)),
+        parts.run_dir,
         make_explorer=parts.make_explorer,
-        make_recorder=build.recorder_maker(record, record_layout, goals, run_dir, resume) if record else None,
-        demonstrations=build.demonstrations(demonstrations, goals) if demonstrations and not resume else (),
+        make_recorder=make_recorder,
+        demonstrations=demonstrations,
         resume=resume,
-        resume_command=_resume_command(command, run_dir),
+        resume_command=_resume_command(command, parts.run_dir),
         logger=logger,
         progress=progress,
         provenance={"command": command, "git_commit": git_commit()},
-        identity=RunIdentity(parts.settings(), versions(), str(record) if record else None),
+        identity=RunIdentity(parts.settings(), versions(), str(files.record) if files.record else None),
         on_start=on_ready,
     )
+
+
+@dataclass(frozen=True)
+class _EpisodeFiles:
+    """Recorded episodes beside the run's own: those to write and those to begin with."""
+
+    task: str
+    record: str | Path | None
+    record_layout: str
+    demonstrations: str | Path | None
+
+    def open(self, run_dir: Path, resume: bool) -> tuple[RecorderMaker | None, Iterable[Episode]]:
+        """What opens the record, where one is asked for, and the demonstrations; a resumed run has them already."""
+        if not self.record and not self.demonstrations:
+            return None, ()
+        goals = build.goal_layout(self.task)
+        maker = build.recorder_maker(self.record, self.record_layout, goals, run_dir, resume) if self.record else None
+        shown = build.demonstrations(self.demonstrations, goals) if self.demonstrations and not resume else ()
+        return maker, shown
 
 
 @dataclass(frozen=True)
@@ -180,6 +213,13 @@ class _Parts:
         for group in ("loop", "sac", "replay", "relay"):
             flat |= {f"{group}.{name}": value for name, value in asdict(getattr(self, group)).items()}
         return {name: plain(value) for name, value in flat.items() if name.removeprefix("loop.") not in LENGTHS}
+
+
+def _refuse(run_dir: Path, resume: bool, logger: str) -> None:
+    """Refuses a folder that is not this run's, and a logger that is not installed."""
+    _refuse_foreign(run_dir, resume)
+    if logger == "tensorboard" and find_spec("tensorboard") is None:
+        raise UserError("logger=tensorboard needs its package: pip install 'embodied-control[tensorboard]'")
 
 
 def _refuse_foreign(run_dir: Path, resume: bool) -> None:
