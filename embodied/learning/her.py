@@ -46,12 +46,9 @@ class ReplayConfig:
     chance within them looks as if the first action had led there, the more so where goals are chosen afterwards."""
     n_step_later: int | None = None
     """The same once `later_after` transitions were taken in; None: nothing changes."""
-    elsewhere: float = 0.0
-    """Share of the replaced goals that were achieved anywhere in the replay instead of later in the same episode: what
-    has not been found a way to yet."""
 
     def __post_init__(self) -> None:
-        for name in ("relabel", "gripper_share", "success_ends", "elsewhere"):
+        for name in ("relabel", "gripper_share", "success_ends"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UserError(f"replay.{name} must lie in [0, 1], got {getattr(self, name)}")
         if self.success_ends_later is not None and not 0.0 <= self.success_ends_later <= 1.0:
@@ -74,11 +71,10 @@ class _Ahead:
 class HindsightReplay:
     """Draws transitions and replaces some goals by what was achieved later in the episode.
 
-    For the transition t -> t + 1 the new goal is achieved[k] of the goal's entity, t + 1 <= k <= T, k uniform, or for a
-    share of them any row's. Reward and termination of such a row are recomputed with the task's own `GoalReward`; the
-    other rows keep what happened. Where the task is about something that the gripper moves, every transition serves for
-    goals of either: a row whose goal was not replaced then has the one that this entity had in the episode, if it had
-    one.
+    For the transition t -> t + 1 the new goal is achieved[k] of the goal's entity, t + 1 <= k <= T, k uniform. Reward
+    and termination of such a row are recomputed with the task's own `GoalReward`; the other rows keep what happened.
+    Where the task is about something that the gripper moves, every transition serves for goals of either: a row whose
+    goal was not replaced then has the one that this entity had in the episode, if it had one.
     """
 
     def __init__(
@@ -129,7 +125,7 @@ class HindsightReplay:
         now, last = self.episodes.draw(size, self._rng)
         entity, source = self._choose_entities(now)
         relabelled = (self._rng.random(size) < self.config.relabel) | (source < 0)
-        later = self._later(now, last)
+        later = now + 1 + (self._rng.random(size) * (last - now)).astype(np.int64)
         source = np.where(relabelled, now, source)
         goal = np.where(relabelled[:, None], self.episodes.achieved(later, entity), rows["goal_value"][source])
         mask = rows["goal_mask"][source]
@@ -162,14 +158,6 @@ class HindsightReplay:
     @property
     def _is_later(self) -> bool:
         return self._taken_in >= self.config.later_after
-
-    def _later(self, now: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows whose achieved positions may become goals."""
-        later = now + 1 + (self._rng.random(len(now)) * (last - now)).astype(np.int64)
-        if not self.config.elsewhere:
-            return later
-        anywhere = self._rng.permutation(self.episodes.draw(len(now), self._rng)[0])
-        return np.where(self._rng.random(len(now)) < self.config.elsewhere, anywhere, later)
 
     def _choose_entities(self, now: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Whose goal each row is about, and the row that holds the one it had in this episode; -1 where it had none."""

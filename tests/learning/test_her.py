@@ -218,17 +218,6 @@ def test_what_only_flies_through_a_goal_has_not_arrived(spec: EnvSpec, reward: G
     assert arrived == {0: False, 1: True, 2: True, 3: False, 4: False, 5: False, 6: False, 7: False}
 
 
-def test_a_share_of_the_new_goals_comes_from_any_episode(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
-    replay = HindsightReplay(spec, reward, ReplayConfig(capacity=100, relabel=1.0, elsewhere=0.5), seed=0)
-    for number in range(4):
-        replay.add(make_episode(number, 8))
-    batch = replay.sample(8000)
-    assert (batch.goal[:, 0] != batch.observation[:, 0]).mean() == pytest.approx(0.5 * 3 / 4, abs=0.03)
-    far = batch.goal[:, 0] != batch.observation[:, 0]
-    assert (batch.reward[far] == -1.0).all(), "judged by the task's own reward"
-    assert not batch.terminated[far].any()
-
-
 def test_a_share_outside_its_range_is_refused() -> None:
     with pytest.raises(UserError, match="relabel"):
         ReplayConfig(relabel=1.5)

@@ -27,7 +27,7 @@ LOOP = TrainConfig(
     total_steps=120, start_steps=30, batch_size=16, eval_every=60, eval_episodes=2, final_episodes=2, log_every=20,
     checkpoint_every=50,
 )  # fmt: skip
-REPLAY = ReplayConfig(capacity=200, gripper_share=0.5, elsewhere=0.1, success_ends=0.5)
+REPLAY = ReplayConfig(capacity=200, gripper_share=0.5, success_ends=0.5)
 SAC = SacConfig(hidden=(16,), actor_every=2)
 
 
