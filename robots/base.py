@@ -64,6 +64,7 @@ OBJECT_TERMS = (
 ENTITY_TERMS = (*OBJECT_TERMS, Term("is_gripper", 1, "1", "none"))
 """What an entity's row holds: an object's numbers and 0; in the gripper's row those of the nearest object, and 1."""
 _REL_POS = slice(3, 6)
+_FLOAT32 = np.dtype(np.float32)
 _NO_OBJECT = (0.0,) * sum(term.width for term in OBJECT_TERMS)
 POSITION_GOAL = (Term("position", 3, "m", "base"),)
 FETCH_ACTIONS = (Term("grip_delta", 3, "0.05 m", "base"), Term("fingers", 1, "1", "joint"))
@@ -107,7 +108,7 @@ def arm_observation(state: Sequence[float], objects: Sequence[Sequence[float]], 
     numbers += state[:3]
     for row in objects:
         numbers += row[:3]
-    array, count = np.array(numbers, dtype=np.float32), 1 + len(objects)
+    array, count = np.array(numbers, _FLOAT32), 1 + len(objects)
     begin, end = len(state), len(numbers) - 3 * count
     entities, achieved = array[begin:end].reshape(count, -1), array[end:].reshape(count, 3)
     return Observation(array[:begin], entities, achieved, layout)
@@ -142,9 +143,6 @@ def load_gymnasium() -> ModuleType:
 
 class SpaceError(UserError):
     """An array that is not what the task's layout says: wrong shape or dtype, or not finite."""
-
-
-_FLOAT32 = np.dtype(np.float32)
 
 
 def check_array(key: str, value: Any, shape: tuple[int, ...], task: str) -> None:

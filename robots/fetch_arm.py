@@ -101,7 +101,10 @@ class FetchArm:
         Args:
             action: (4,) within [-1, 1]: move of the grip in B in units of 0.05 m, and the fingers (+1 opens).
         """
-        views, fingers = self._views_of(data), float(action[3])
+        self._apply(self._views_of(data), action)
+
+    def _apply(self, views: _Views, action: NDArray[np.floating]) -> None:
+        fingers = float(action[3])
         for actuator, address in self._drives:
             views.ctrl[actuator] = views.qpos[address] + fingers
         np.add(views.hand_position, self._rotation.dot(action[:3] * POSITION_SCALE_M), out=views.lead_position)
@@ -113,18 +116,20 @@ class FetchArm:
         Raises:
             SceneError: The simulation became unstable.
         """
-        self.apply(data, action)
+        views = self._views_of(data)
+        self._apply(views, action)
         mujoco.mj_step(self.model, data, self.substeps)
         mujoco.mj_fwdPosition(self.model, data)
-        self._views_of(data).check_stable()
+        views.check_stable()
 
     def step_unseen(self, data: mujoco.MjData, action: NDArray[np.floating]) -> None:
         """`step` where nobody reads contacts: only what is observed belongs to qpos and qvel afterwards."""
-        self.apply(data, action)
-        mujoco.mj_step(self.model, data, self.substeps)
-        mujoco.mj_kinematics(self.model, data)
-        mujoco.mj_comPos(self.model, data)
-        self._views_of(data).check_stable()
+        model, views = self.model, self._views_of(data)
+        self._apply(views, action)
+        mujoco.mj_step(model, data, self.substeps)
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        views.check_stable()
 
     def observe(self, data: mujoco.MjData) -> Array:
         """Robot part of FetchPush's observation in B, (10,): FETCH_STATE_TERMS, velocities per control period."""
@@ -140,7 +145,7 @@ class FetchArm:
         Floats of Python: for so few numbers arrays would take three times as long.
         """
         views, period = self._views_of(data), self.period_s
-        speeds = self._speeds(data, bodies)
+        speeds = self._speeds(views, bodies)
         gx, gy, gz = self._in_base(views.grip)
         u, v, w = self._per_period(*speeds[:3])
         (left, left_speed), (right, right_speed) = self._fingers
@@ -186,16 +191,16 @@ class FetchArm:
         c, s, period = self._cosine, self._sine, self.period_s
         return (x * c + y * s) * period, (y * c - x * s) * period, z * period
 
-    def _speeds(self, data: mujoco.MjData, bodies: Sequence[int]) -> list[float]:
+    def _speeds(self, views: _Views, bodies: Sequence[int]) -> list[float]:
         """Linear and angular, of the grip and then of these bodies: 6 numbers each, in the world, per second."""
         count = 1 + len(bodies)
         if self._jacobians.count != count:
             self._jacobians = _Jacobians(self.model, count)
-        (linear, angular), *others = self._jacobians.parts
-        mujoco.mj_jacSite(self.model, data, linear, angular, self._grip)
-        for body, (linear, angular) in zip(bodies, others, strict=True):
-            mujoco.mj_jacBody(self.model, data, linear, angular, body)
-        return self._jacobians.all.dot(self._views_of(data).qvel).tolist()
+        model, data, jacobians = self.model, views.data, self._jacobians
+        mujoco.mj_jacSite(model, data, *jacobians.grip, self._grip)
+        for body, (linear, angular) in zip(bodies, jacobians.bodies, strict=True):
+            mujoco.mj_jacBody(model, data, linear, angular, body)
+        return jacobians.all.dot(views.qvel).tolist()
 
     def _travel_home(self) -> tuple[Array, Array, Array]:
         """Joint positions and velocities of the arm at home, and the mocap target there (world)."""
@@ -245,12 +250,12 @@ class _Views:
 
 
 class _Jacobians:
-    """Room for the linear and angular Jacobians of so many points, and the views of it that MuJoCo fills."""
+    """Room for the linear and angular Jacobians of the grip and of bodies, and the views of it that MuJoCo fills."""
 
     def __init__(self, model: mujoco.MjModel, count: int) -> None:
         rows = np.zeros((count, 2, 3, model.nv))
         self.count, self.all = count, rows.reshape(-1, model.nv)
-        self.parts = [(linear, angular) for linear, angular in rows]
+        self.grip, *self.bodies = [(linear, angular) for linear, angular in rows]
 
 
 def euler_angles(matrix: Sequence[float]) -> tuple[float, float, float]:
