@@ -73,6 +73,40 @@ POINT_STATE_TERMS = (Term("position", 2, "m", "base"), Term("velocity", 2, "m/s"
 POINT_ACTIONS = (Term("force", 2, "100 N", "base"),)
 
 
+def fetch_task_spec(
+    task: str,
+    entities: tuple[str, ...],
+    goal_entity: str,
+    horizon: int,
+    control_hz: float,
+    tolerance: float,
+    skills: tuple[str, ...] = (),
+    featured: bool = True,
+) -> EnvSpec:
+    """A task of the Fetch arm: state, entities' features, goals, actions and rewards are the same in all of them.
+
+    Args:
+        entities: The gripper first.
+        tolerance: Of a reached position, m.
+        featured: Whether entities have `ENTITY_TERMS`; they have none where there is no object.
+    """
+    return EnvSpec(
+        task=task,
+        robot=FETCH.name,
+        layout=Layout(FETCH_STATE_TERMS, ENTITY_TERMS if featured else (), POSITION_GOAL, entities),
+        actions=FETCH_ACTIONS,
+        action_low=(-1.0,) * 4,
+        action_high=(1.0,) * 4,
+        horizon=horizon,
+        control_hz=control_hz,
+        tolerance=tolerance,
+        success_rule="last",
+        reward_range=(-1.0, 0.0),
+        goal_entity=goal_entity,
+        skills=skills,
+    )
+
+
 def entity_rows(objects: NDArray[np.floating]) -> FloatArray:
     """Rows of `ENTITY_TERMS`, the gripper's first, from every object's `OBJECT_TERMS`: (..., N, 15) to (..., N+1, 16).
 

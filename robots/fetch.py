@@ -13,16 +13,9 @@ import mujoco
 import numpy as np
 
 from embodied.errors import UserError, unknown_name
-from embodied.spec import EnvSpec, Layout
+from embodied.spec import EnvSpec
 from embodied.types import GRIPPER, BaseFrame, FloatArray, Goal, Observation
-from robots.base import (
-    ENTITY_TERMS,
-    FETCH,
-    FETCH_ACTIONS,
-    FETCH_STATE_TERMS,
-    POSITION_GOAL,
-    load_gymnasium,
-)
+from robots.base import FETCH, fetch_task_spec, load_gymnasium
 from robots.fetch_arm import euler_angles
 from robots.goal_scene import GoalScene, Simulation
 from robots.rewards import NegativeSparseReward
@@ -178,26 +171,15 @@ class _Block:
 
 
 def _make_spec(name: str, task: FetchTask, env: Any) -> EnvSpec:
-    layout = Layout(
-        robot=FETCH_STATE_TERMS,
-        entity=ENTITY_TERMS if task.has_object else (),
-        goal=POSITION_GOAL,
+    return fetch_task_spec(
+        name,
         entities=(GRIPPER, OBJECT) if task.has_object else (GRIPPER,),
-    )
-    return EnvSpec(
-        task=name,
-        robot=FETCH.name,
-        layout=layout,
-        actions=FETCH_ACTIONS,
-        action_low=(-1.0,) * 4,
-        action_high=(1.0,) * 4,
+        goal_entity=OBJECT if task.has_object else GRIPPER,
         horizon=int(load_gymnasium().spec(task.env_id).max_episode_steps),
         control_hz=1.0 / round(float(env.dt), 9),
         tolerance=float(env.distance_threshold),
-        success_rule="last",
-        reward_range=(-1.0, 0.0),
-        goal_entity=OBJECT if task.has_object else GRIPPER,
         skills=task.skills,
+        featured=task.has_object,
     )
 
 

@@ -17,11 +17,11 @@ import mujoco
 import numpy as np
 
 from embodied.errors import SceneError
-from robots.placement import Placement, frame_for_scene, place_arm
+from robots.placement import Base, Placement, frame_for_scene, place_arm
 
 __all__ = [
-    "Placement", "frame_for_scene", "load_scene", "place_arm", "quiet", "resolve_scene", "scene_model",
-    "shipped_scenes", "squeeze",
+    "Placement", "frame_for_scene", "load_scene", "place_arm", "place_in_scene", "quiet", "resolve_scene",
+    "scene_model", "shipped_scenes", "squeeze",
 ]  # fmt: skip
 
 SCENES = Path(__file__).parent / "assets" / "scenes"
@@ -104,6 +104,23 @@ def scene_model(scene: str | Path) -> mujoco.MjModel:
     spec = load_scene(scene)
     with quiet():
         return spec.compile()
+
+
+def place_in_scene(scene: str | Path, base: Base | None = None) -> Placement:
+    """Where the Fetch arm stands in a scene, judged on it as its file has it.
+
+    Args:
+        scene: A shipped scene's name or a path to an MJCF file.
+        base: As in `place_arm`.
+
+    Raises:
+        SceneError: As `load_scene`.
+        JobFailed, UserError: As `place_arm`.
+    """
+    model = scene_model(scene)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return place_arm(model, data, base)
 
 
 def squeeze(error: object, limit: int = 240) -> str:

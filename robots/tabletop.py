@@ -8,21 +8,14 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from embodied.spec import EnvSpec, Layout
 from embodied.types import GRIPPER, FloatArray, Goal, Observation
 from robots.assembly import build_arm_scene
-from robots.base import (
-    ENTITY_TERMS,
-    FETCH_ACTIONS,
-    FETCH_STATE_TERMS,
-    POSITION_GOAL,
-    arm_observation,
-)
+from robots.base import arm_observation, fetch_task_spec
 from robots.fetch_arm import FetchArm
 from robots.goal_scene import GoalScene, Simulation
-from robots.placement import Base, Placement, place_arm
+from robots.placement import Base, Placement
 from robots.rewards import NegativeSparseReward
-from robots.scene import resolve_scene, scene_model
+from robots.scene import place_in_scene, resolve_scene
 
 HORIZON = 150
 CONTROL_HZ = 25.0
@@ -51,14 +44,15 @@ class TabletopEnv(GoalScene):
         self, scene: str | Path = "tabletop_blocks", base: Base | None = None, out_dir: Path | None = None
     ) -> None:
         self.scene_path = resolve_scene(scene)
-        self.placement: Placement = _placed(self.scene_path, base)
+        self.placement: Placement = place_in_scene(self.scene_path, base)
         self._scene = built = build_arm_scene(self.scene_path, self.placement, out_dir)
         self.compiled_scene: Path = built.path
         self.arm = FetchArm(built.model, built.frame, built.robot)
         simulation = Simulation(built.model, mujoco.MjData(built.model), built.frame, built.robot)
         things = simulation.reader.object_ids
         self._bodies = [simulation.reader.body_of(name) for name in things]
-        super().__init__(simulation, _spec((GRIPPER, *things)), NegativeSparseReward(TOLERANCE_M))
+        spec = fetch_task_spec("tabletop", (GRIPPER, *things), GRIPPER, HORIZON, CONTROL_HZ, TOLERANCE_M)
+        super().__init__(simulation, spec, NegativeSparseReward(TOLERANCE_M))
 
     def record(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
         """(time in s, qpos, qvel) now; with `compiled_scene` everything else can be recomputed from them."""
@@ -88,28 +82,3 @@ class TabletopEnv(GoalScene):
     def _shown(self) -> mujoco.MjData:
         """The simulation itself: the arm leaves positions and contacts that belong to its state."""
         return self.data
-
-
-def _placed(path: Path, base: Base | None) -> Placement:
-    """Where the arm stands, judged on the scene as its file has it."""
-    model = scene_model(path)
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    return place_arm(model, data, base)
-
-
-def _spec(entities: tuple[str, ...]) -> EnvSpec:
-    return EnvSpec(
-        task="tabletop",
-        robot="fetch",
-        layout=Layout(FETCH_STATE_TERMS, ENTITY_TERMS, POSITION_GOAL, entities),
-        actions=FETCH_ACTIONS,
-        action_low=(-1.0,) * 4,
-        action_high=(1.0,) * 4,
-        horizon=HORIZON,
-        control_hz=CONTROL_HZ,
-        tolerance=TOLERANCE_M,
-        success_rule="last",
-        reward_range=(-1.0, 0.0),
-        goal_entity=GRIPPER,
-    )

@@ -16,24 +16,17 @@ import numpy as np
 
 from embodied.errors import UserError
 from embodied.rng import child_generator
-from embodied.spec import EnvSpec, Layout
 from embodied.types import GRIPPER, FloatArray, Goal, Observation
 from robots.assembly import build_arm_scene
-from robots.base import (
-    ENTITY_TERMS,
-    FETCH_ACTIONS,
-    FETCH_STATE_TERMS,
-    POSITION_GOAL,
-    arm_observation,
-)
-from robots.fetch_arm import FetchArm
+from robots.base import arm_observation, fetch_task_spec
+from robots.fetch_arm import CONTROL_PERIOD_S, FetchArm
 from robots.goal_scene import GoalScene, Simulation
-from robots.placement import Placement, place_arm
 from robots.rewards import NegativeSparseReward
-from robots.scene import scene_model
+from robots.scene import place_in_scene
 from robots.scene_maker import MadeScene, free_centres, make_scene, surface_m
 
 OBJECT = "object0"
+SKILLS = ("pick", "place", "push", "stack")
 GoalKind = Literal["surface", "air", "stack"]
 
 
@@ -83,7 +76,9 @@ class TabletopTaskEnv(GoalScene):
         self.config = config or TabletopTaskConfig()
         self._pool: dict[int, _PoolScene] = {}
         self._scene = self._pool_scene(0)
-        super().__init__(self._scene, _spec(self.config), NegativeSparseReward(self.config.tolerance_m))
+        entities, horizon, tolerance = (GRIPPER, OBJECT), self.config.horizon, self.config.tolerance_m
+        spec = fetch_task_spec("tabletop", entities, OBJECT, horizon, 1.0 / CONTROL_PERIOD_S, tolerance, SKILLS)
+        super().__init__(self._scene, spec, NegativeSparseReward(tolerance))
 
     def _begin(self, seed: int) -> tuple[Observation, Goal]:
         """Scene, places, turns and the goal are drawn from the seed; the things lie still and the arm is at home."""
@@ -148,7 +143,7 @@ class _PoolScene(Simulation):
         made = replace(made, things=(first, *made.things[1:]))
         with tempfile.TemporaryDirectory(prefix="made_scene_") as folder:
             path = made.write(Path(folder))
-            scene = build_arm_scene(path, _placed(path), Path(folder) / "compiled")
+            scene = build_arm_scene(path, place_in_scene(path), Path(folder) / "compiled")
         super().__init__(scene.model, mujoco.MjData(scene.model), scene.frame, scene.robot)
         self.arm = FetchArm(self.model, self.frame, self.robot)
         self.bodies = [self.model.body(thing.name).id for thing in made.things]
@@ -172,29 +167,3 @@ class _PoolScene(Simulation):
     def places(self) -> np.ndarray:
         """Centres of the things in B, (N, 3)."""
         return self.frame.to_base(self.data.xpos[self.bodies])
-
-
-def _placed(path: Path) -> Placement:
-    """The arm where the rule has it."""
-    model = scene_model(path)
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    return place_arm(model, data)
-
-
-def _spec(config: TabletopTaskConfig) -> EnvSpec:
-    return EnvSpec(
-        task="tabletop",
-        robot="fetch",
-        layout=Layout(FETCH_STATE_TERMS, ENTITY_TERMS, POSITION_GOAL, (GRIPPER, OBJECT)),
-        actions=FETCH_ACTIONS,
-        action_low=(-1.0,) * 4,
-        action_high=(1.0,) * 4,
-        horizon=config.horizon,
-        control_hz=25.0,
-        tolerance=config.tolerance_m,
-        success_rule="last",
-        reward_range=(-1.0, 0.0),
-        goal_entity=OBJECT,
-        skills=("pick", "place", "push", "stack"),
-    )

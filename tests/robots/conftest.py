@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import mujoco
 import pytest
 
 from robots.assembly import ArmScene, build_arm_scene
-from robots.placement import Placement, place_arm
-from robots.scene import scene_model
+from robots.placement import Placement
+from robots.scene import place_in_scene
 
 
 @pytest.fixture
@@ -24,7 +23,4 @@ def _built(
 ) -> ArmScene:
     if at is not None:
         return build_arm_scene(scene, Placement(at[0], at[1], None), out)
-    model = scene_model(scene)
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    return build_arm_scene(scene, place_arm(model, data), out)
+    return build_arm_scene(scene, place_in_scene(scene), out)
