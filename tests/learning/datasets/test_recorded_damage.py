@@ -114,6 +114,13 @@ def test_forgotten_episodes_are_not_found_in_a_broken_file(
     assert len(lines) == 1
 
 
+def recording(script: str, layout: str, write: Callable[..., Path], folder: Path) -> tuple[Path, list[str]]:
+    """Where a script that records goes to, and the command that starts it with its source, that path and the layout."""
+    path, source = folder / ("set" if layout == "minari" else "set.hdf5"), folder / "source"
+    source.mkdir()
+    return path, [sys.executable, "-c", script, str(write(source, "robomimic")), str(path), layout]
+
+
 RECORD_UNTIL_KILLED = """
 import sys
 from embodied.learning.datasets.reader import read_demonstrations
@@ -140,16 +147,7 @@ def test_killed_while_recording(
     episodes: list[Episode],
     equal: Equal,
 ) -> None:
-    path = tmp_path / ("set" if layout == "minari" else "set.hdf5")
-    (tmp_path / "source").mkdir()
-    command = [
-        sys.executable,
-        "-c",
-        RECORD_UNTIL_KILLED,
-        str(write(tmp_path / "source", "robomimic")),
-        str(path),
-        layout,
-    ]
+    path, command = recording(RECORD_UNTIL_KILLED, layout, write, tmp_path)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -193,16 +191,7 @@ def test_a_full_disk_ends_the_recording_in_one_line(
     layout: str, write: Callable[..., Path], tmp_path: Path, goals: GoalLayout, episodes: list[Episode], equal: Equal
 ) -> None:
     """The limit on a file's size stands for the disk: writing fails in the same place."""
-    path = tmp_path / ("set" if layout == "minari" else "set.hdf5")
-    (tmp_path / "source").mkdir()
-    command = [
-        sys.executable,
-        "-c",
-        RECORD_ON_A_FULL_DISK,
-        str(write(tmp_path / "source", "robomimic")),
-        str(path),
-        layout,
-    ]
+    path, command = recording(RECORD_ON_A_FULL_DISK, layout, write, tmp_path)
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     first, second, count = ended.stdout.splitlines()
     assert ended.stderr == ""
