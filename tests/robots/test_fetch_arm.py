@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium_robotics.utils import rotations
 
+from embodied.errors import SceneError
 from embodied.spec import Layout
 from embodied.types import GRIPPER, BaseFrame
 from robots.assembly import ArmScene
@@ -170,3 +171,29 @@ def test_things_are_observed_alike_one_by_one_and_together(built: Built) -> None
         for body, row in zip(bodies, rows, strict=True):
             np.testing.assert_allclose(row, arm.observe_object(data, body), rtol=0, atol=1e-12)
             np.testing.assert_allclose(row[:3], scene.frame.to_base(data.xpos[body]), rtol=0, atol=1e-12)
+
+
+def test_one_arm_serves_several_simulations_of_its_model(built: Built) -> None:
+    scene = built("tabletop_blocks")
+    arm, first = FetchArm(scene.model, scene.frame), mujoco.MjData(scene.model)
+    arm.home(first)
+    second = mujoco.MjData(scene.model)
+    mujoco.mj_copyData(second, scene.model, first)
+    for _ in range(5):
+        arm.step(first, np.array([1.0, 0.0, 0.0, 1.0]))
+        arm.step(second, np.array([0.0, 1.0, 0.0, -1.0]))
+    ways = [arm.observe(data)[:2] - (1.342, 0.749) for data in (first, second)]
+    assert ways[0][0] > 0.1 > abs(ways[0][1])
+    assert ways[1][1] > 0.1 > abs(ways[1][0])
+
+
+@pytest.mark.parametrize("step", [FetchArm.step, FetchArm.step_unseen])
+def test_a_simulation_that_mujoco_gave_up_is_refused(
+    built: Built, step: Callable[[FetchArm, mujoco.MjData, np.ndarray], None]
+) -> None:
+    scene = built("tabletop_blocks")
+    arm, data = FetchArm(scene.model, scene.frame), mujoco.MjData(scene.model)
+    arm.home(data)
+    data.joint(scene.model.body("red_block").jntadr[0]).qpos[0] = np.nan
+    with pytest.raises(SceneError, match="unstable"):
+        step(arm, data, np.zeros(4))
