@@ -202,6 +202,19 @@ def test_several_steps_are_summed_up_until_the_goal_or_the_end(
     assert (batch.terminated == (ends == k)).all()
 
 
+def test_fewer_steps_are_summed_up_later(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
+    config = ReplayConfig(capacity=100, relabel=1.0, n_step=3, n_step_later=1, later_after=16)
+    replay = HindsightReplay(spec, reward, config, seed=0, gamma=0.5)
+    for number, longest in ((0, 3), (1, 1)):
+        replay.add(make_episode(number, 8))
+        batch = replay.sample(500)
+        assert (batch.next_observation[:, 1] - batch.observation[:, 1]).max() == longest
+        assert batch.discount is not None
+        assert batch.discount.min() == pytest.approx(0.5**longest)
+    with pytest.raises(UserError, match="n_step_later must be at least 1"):
+        ReplayConfig(n_step_later=0)
+
+
 def test_what_only_flies_through_a_goal_has_not_arrived(spec: EnvSpec, reward: GoalReward, make_episode: Make) -> None:
     """The block stands at 4.0 in steps 2 to 5 of episode 1, and moves on."""
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,12 +114,20 @@ def test_the_goal_is_seen_from_the_positions_that_are_named(spec: EnvSpec) -> No
     assert seen == [0, 1, 2, 3, 4, 5, 6, 10, 20, 30, 10, 19, 28, 6, 15, 24]
     anywhere = SacLearner(_placed(spec), replace(SMALL, relative_to=("here", "there"), anywhere=True), 0)
     assert anywhere.policy.inputs(observation, goal)[0].tolist() == [2, 3, 6, 30, 10, 19, 28, 6, 15, 24]
+    config = replace(SMALL, relative_to=("here", "there"), anywhere=True, distances=True)
+    far = SacLearner(replace(_placed(spec), tolerance=12.0), config, 0).policy.inputs(observation, goal)[0].tolist()
+    assert far[:10] == [2, 3, 6, 30, 10, 19, 28, 6, 15, 24]
+    lengths = [math.hypot(10, 19, 28), 24.0, math.hypot(6, 15, 24), 24.0]
+    assert far[10:] == pytest.approx(lengths), "the second of each is cut off at twice the tolerance"
+    near = SacLearner(replace(_placed(spec), tolerance=20.0), config, 0).policy.inputs(observation, goal)[0].tolist()
+    assert near[13] == pytest.approx(math.hypot(6, 15, 24))
     with pytest.raises(UserError, match=r"relative_to: 'speed' is no position .* valid: here, there"):
         SacLearner(_placed(spec), replace(SMALL, relative_to=("speed",)), 0)
 
 
 def test_a_policy_for_anywhere_acts_alike_where_everything_is_moved(spec: EnvSpec, tmp_path: Path) -> None:
-    config = replace(SMALL, relative_to=("here", "there"), anywhere=True, actor_every=2, actor_critics=1)
+    where = {"relative_to": ("here", "there"), "anywhere": True, "distances": True}
+    config = replace(SMALL, **where, actor_every=2, actor_critics=1)
     learner, rng = SacLearner(_placed(spec), config, 0), np.random.default_rng(5)
     observation, goal = rng.normal(size=(30, 7)).astype(np.float32), rng.normal(size=(30, 3)).astype(np.float32)
     learner.observe(observation, goal)

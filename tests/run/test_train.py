@@ -374,3 +374,16 @@ def test_schedule_of_evaluations() -> None:
 def test_settings_out_of_range_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         TrainConfig(**change)
+
+
+def test_random_actions_become_fewer() -> None:
+    config = TrainConfig(start_steps=10, random_share=0.4, random_until=100)
+    assert [config.random_share_at(step) for step in (0, 9, 50, 100, 500)] == [1.0, 1.0, 0.2, 0.0, 0.0]
+    assert dataclasses.replace(config, random_until=None).random_share_at(500) == 0.4
+
+
+def test_episodes_are_shorter_than_the_horizon_if_wanted(run: Run) -> None:
+    run(dataclasses.replace(TINY, ends_after=5))
+    episodes = episodes_in(run)
+    assert {len(episode) for episode in episodes} == {5}
+    assert all(episode.truncated[-1] and not episode.terminated.any() for episode in episodes)
