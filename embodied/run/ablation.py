@@ -13,7 +13,7 @@ from embodied.errors import UserError
 BASE = "base"
 """The variant that changes nothing."""
 NEVER = float("inf")
-METRICS = {"success_rate": 1, "steps_to_0.9": -1, "cpu_s_to_0.9": -1}
+METRICS = {"success_rate": 1, "mean_success": 1, "steps_to_0.9": -1, "cpu_s_to_0.9": -1}
 """What variants are compared by, and whether more of it is better (1) or less (-1)."""
 _JOINT = re.compile(r"\+(?=[A-Za-z_])")
 """Between the parts of a variant; the plus of `1e+3` is none."""
@@ -126,7 +126,8 @@ def comparisons(rows: Sequence[Mapping[str, Any]], estimator: Estimator | None) 
     """Each variant against the first: a flat object for each metric of `METRICS`.
 
     Args:
-        rows: Of runs, with `variant` and the metrics; those of the first variant come first.
+        rows: Of runs, with `variant` and the metrics (a metric that some lack is left out); those of the first variant
+            come first.
         estimator: None: medians only.
     """
     names = list(dict.fromkeys(row["variant"] for row in rows))
@@ -134,6 +135,8 @@ def comparisons(rows: Sequence[Mapping[str, Any]], estimator: Estimator | None) 
     made = []
     for name in names[1:]:
         for metric, sign in METRICS.items():
+            if not all(metric in row for row in of[name] + of[names[0]]):
+                continue
             ours, base = values_of(of[name], metric), values_of(of[names[0]], metric)
             row = {
                 "variant": name, "against": names[0], "metric": metric, "runs": len(ours), "runs_against": len(base),

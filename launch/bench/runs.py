@@ -45,7 +45,10 @@ def row_of(result: Mapping[str, Any], loop: TrainConfig) -> Row:
         f"{kind}_{threshold}": value for kind in ("steps_to", "cpu_s_to") for threshold, value in result[kind].items()
     }
     counts = {name: result[name] for name in COUNTS}
-    return {**reached, **success_of(result), **counts, "total_steps": loop.total_steps, "max_cpu_s": loop.max_cpu_s}
+    seen = [point["success_rate"] for point in result["evaluations"]]
+    mean = sum(seen) / len(seen) if seen else None
+    success = {**success_of(result), "mean_success": mean}
+    return {**reached, **success, **counts, "total_steps": loop.total_steps, "max_cpu_s": loop.max_cpu_s}
 
 
 def success_of(result: Mapping[str, Any]) -> Row:

@@ -175,7 +175,7 @@ def comparison_line(row: Mapping[str, Any]) -> str:
     """One comparison in words."""
 
     def number(name: str) -> str:
-        value, form = row[name], ".3f" if row["metric"] == "success_rate" else ",.0f"
+        value, form = row[name], ",.0f" if "_to_" in row["metric"] else ".3f"
         return "never" if value is None else format(value, form)
 
     text = (

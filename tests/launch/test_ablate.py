@@ -37,7 +37,7 @@ class Canned:
             "task": "fetch_reach", "steps_to": reached, "cpu_s_to": reached, "success_ci95": [0.0, 1.0],
             "success_rate": float(arrives), "success_final": 1.0, "success_any": 1.0, "episodes": 4, "env_steps": 200,
             "updates": 1, "sample_updates": 32, "cpu_train_s": 1.0, "cpu_s": 2.0, "wall_s": 3.0, "stopped_at": None,
-            "llm": NO_LLM,
+            "llm": NO_LLM, "evaluations": [{"success_rate": 0.25 + arrives / 2}, {"success_rate": 0.0}],
         }  # fmt: skip
 
 
@@ -61,7 +61,13 @@ def test_rows_and_comparisons(cli_here: Callable[..., Any], canned: Canned) -> N
     compared = result["comparisons"]
     assert {(item["variant"], item["against"]) for item in compared} == {(name, "base") for name in NAMES[1:]}
     assert (compared[0]["metric"], compared[0]["median"], compared[0]["median_against"]) == ("success_rate", 1, 0)
-    assert (compared[1]["median"], compared[1]["median_against"]) == (100, None)
+    assert (compared[1]["metric"], compared[1]["median"], compared[1]["median_against"]) == (
+        "mean_success",
+        0.375,
+        0.125,
+    )
+    assert (compared[2]["median"], compared[2]["median_against"]) == (100, None)
+    assert f"{NAMES[1]} against base, mean_success: median 0.375 against 0.125" in ended.out
     assert f"{NAMES[1]} against base, steps_to_0.9: median 100 against never" in ended.out
 
 

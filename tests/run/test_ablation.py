@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embodied.errors import UserError
-from embodied.run.ablation import Estimate, comparisons, flatten, middle, parse_variant
+from embodied.run.ablation import METRICS, Estimate, comparisons, flatten, middle, parse_variant
 
 DELTAS = {"small": {"sac": {"hidden": [64, 64], "target_entropy": None}, "relay": {"enabled": False}}}
 
@@ -56,7 +56,13 @@ def test_the_middle_of_never_is_never() -> None:
 
 
 def row(variant: str, success: float, steps: int | None) -> dict[str, Any]:
-    return {"variant": variant, "success_rate": success, "steps_to_0.9": steps, "cpu_s_to_0.9": steps}
+    return {
+        "variant": variant,
+        "success_rate": success,
+        "mean_success": success / 2,
+        "steps_to_0.9": steps,
+        "cpu_s_to_0.9": steps,
+    }
 
 
 ROWS = [row("base", 0.9, 100), row("base", 0.8, None), row("b", 1.0, 50), row("b", 1.0, 60), row("c", 0.0, None)]
@@ -65,15 +71,20 @@ ROWS = [row("base", 0.9, 100), row("base", 0.8, None), row("b", 1.0, 50), row("b
 def test_each_variant_is_compared_with_the_first() -> None:
     found = comparisons(ROWS, None)
     assert [(item["variant"], item["metric"]) for item in found] == [
-        (name, metric) for name in "bc" for metric in ("success_rate", "steps_to_0.9", "cpu_s_to_0.9")
+        (name, metric) for name in "bc" for metric in METRICS
     ]
     assert found[0] == {
         "variant": "b", "against": "base", "metric": "success_rate", "runs": 2, "runs_against": 2,
         "median": 1.0, "median_against": pytest.approx(0.85),
     }  # fmt: skip
     # The median of 100 and never is never.
-    assert (found[1]["median"], found[1]["median_against"]) == (55, None)
-    assert (found[4]["runs"], found[4]["median"]) == (1, None)
+    assert (found[2]["median"], found[2]["median_against"]) == (55, None)
+    assert (found[6]["runs"], found[6]["median"]) == (1, None)
+    old = [{**item} for item in ROWS]
+    del old[0]["mean_success"]
+    assert "mean_success" not in [item["metric"] for item in comparisons(old, None)], (
+        "a table made before there was one"
+    )
 
 
 class Pairs:
