@@ -38,9 +38,9 @@ class ReplayConfig:
     settle: int = 0
     """It does so only where it still held so many steps later: what flies through a goal has not arrived."""
     lost_after: int | None = None
-    """An episode that a relay broke off has lost its object: for goals about that the least reward follows for ever. So
-    it counts in a share of the draws that grows from none after so many transitions to all after twice as many; in the
-    others it was cut off by a time limit: who has nothing to lose tries more. None: always so."""
+    """Once so many transitions were taken in, an episode that a relay broke off has lost its object: for goals about
+    that the least reward follows for ever. Before, it counts as cut off by a time limit: who has nothing to lose tries
+    more. None: always so."""
     n_step: int = 1
     """Rewards of so many steps are summed up before the bootstrap. More spread faster; but a goal that was reached by
     chance within them looks as if the first action had led there, the more so where goals are chosen afterwards."""
@@ -156,14 +156,6 @@ class HindsightReplay:
         return self.config.n_step if later is None or not self._is_later else later
 
     @property
-    def _lost_share(self) -> float:
-        """Share of the lost objects that count as lost now."""
-        begins = self.config.lost_after
-        if begins is None or self._taken_in < begins:
-            return 0.0
-        return min(1.0, (self._taken_in - begins) / begins) if begins else 1.0
-
-    @property
     def _is_later(self) -> bool:
         return self._taken_in >= self.config.later_after
 
@@ -229,10 +221,8 @@ class HindsightReplay:
             steps += going
             over |= going & ended[:, index]
             going &= ~ended[:, index]
-        if self._lost_share:
+        if config.lost_after is not None and self._taken_in >= config.lost_after:
             lost = ~over & (now + steps == last) & (entity == self._thing) & self.episodes.broken_off(last)
-            if self._lost_share < 1.0:
-                lost &= self._rng.random(len(now)) < self._lost_share
             reward += np.where(lost, self._gamma**steps * self._least, 0.0).astype(np.float32)
             over |= lost
         return _Ahead(reward, over, steps)
