@@ -65,6 +65,12 @@ class RunIdentity:
         before = saved["settings"]
         for name in sorted({*before, *self.settings}):
             old, new = before.get(name), self.settings.get(name)
+            if name not in before or name not in self.settings:
+                has = "has" if name in before else "does not have"
+                raise UserError(
+                    f"the run was begun by another version, which {has} {name}: go on with that version, or train in "
+                    "another run_dir="
+                )
             if old != new:
                 raise UserError(f"the run was begun with {name}={old}, not {new}: resume with the settings it had")
         for name in WATCHED:

@@ -279,6 +279,10 @@ def test_other_settings_and_newer_versions(run: Run, capsys: pytest.CaptureFixtu
     run(TINY, identity=RunIdentity({"sac.gamma": 0.9}, {"torch": "2.0", "mujoco": "3.8.1"}))
     with pytest.raises(UserError, match="begun with sac.gamma=0.9, not 0.8"):
         run(TINY, resume=True, identity=RunIdentity({"sac.gamma": 0.8}, {}))
+    with pytest.raises(UserError, match=r"another version, which does not have sac.law: .* another run_dir="):
+        run(TINY, resume=True, identity=RunIdentity({"sac.gamma": 0.9, "sac.law": "beta"}, {}))
+    with pytest.raises(UserError, match=r"another version, which has sac.gamma"):
+        run(TINY, resume=True, identity=RunIdentity({}, {}))
     run(TINY, resume=True, identity=RunIdentity({"sac.gamma": 0.9}, {"torch": "2.1", "mujoco": "3.8.1"}))
     said = [line for line in capsys.readouterr().err.splitlines() if "numbers may differ" in line]
     assert said == ["the checkpoint was made with torch 2.0, this is torch 2.1: numbers may differ from here on"]
