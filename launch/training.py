@@ -199,6 +199,10 @@ class _Parts:
 
     def try_out(self) -> None:
         """Makes everything once, so that what does not go together is refused before anything is written."""
+        if self.loop.ends_after is not None and self.replay.lost_after is not None:
+            raise UserError(
+                "with loop.ends_after every episode would count as lost: set it or replay.lost_after to null"
+            )
         with contextlib.closing(self.make_env()) as env:
             self.make_learner(env.spec)
             self.make_replay(env.spec, env.reward)

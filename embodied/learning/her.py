@@ -53,6 +53,9 @@ class ReplayConfig:
                 raise UserError(f"replay.{name} must lie in [0, 1], got {getattr(self, name)}")
         if self.success_ends_later is not None and not 0.0 <= self.success_ends_later <= 1.0:
             raise UserError(f"replay.success_ends_later must lie in [0, 1], got {self.success_ends_later}")
+        for name in ("later_after", "lost_after", "settle"):
+            if getattr(self, name) is not None and getattr(self, name) < 0:
+                raise UserError(f"replay.{name} must be at least 0, got {getattr(self, name)}")
         for name in ("n_step", "n_step_later"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise UserError(f"replay.{name} must be at least 1, got {getattr(self, name)}")

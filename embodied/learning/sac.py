@@ -101,6 +101,8 @@ class SacConfig:
             raise UserError(f"sac.law must be one of {', '.join(laws.LAWS)}, got {self.law}")
         if self.precision not in PRECISIONS:
             raise UserError(f"sac.precision must be one of {', '.join(PRECISIONS)}, got {self.precision}")
+        if self.distances and not self.relative_to:
+            raise UserError("sac.distances are those of sac.relative_to: name positions there, or set it to false")
         if not self.hidden or min(self.hidden) < 1:
             raise UserError(f"sac.hidden must name at least one width, all positive, got {self.hidden}")
 
@@ -327,6 +329,8 @@ def _relations(spec: EnvSpec, config: SacConfig) -> tuple[tuple[tuple[int, int],
 
 def _distances(spec: EnvSpec, differences: int) -> tuple[tuple[tuple[int, ...], float | None], ...]:
     """`PolicyShape.distances`: two for each position that the goal is seen from."""
+    if not 0.0 < spec.tolerance < math.inf:
+        raise UserError(f"sac.distances: {spec.task} names no tolerance; set it to false")
     width = spec.layout.goal_width
     groups = [tuple(range(first, first + width)) for first in range(0, differences, width)]
     return tuple((group, limit) for group in groups for limit in (None, 2.0 * spec.tolerance))
