@@ -157,6 +157,27 @@ def test_an_episode_ends_when_the_object_fell() -> None:
     assert not episodes[0].terminated.any()
 
 
+def test_an_episode_ends_where_the_tasks_goal_holds_whatever_was_pursued() -> None:
+    episodes: list[Episode] = []
+    worker, twin = (Worker(PushLine(), lambda episode, _: episodes.append(episode), ends_at_goal=2) for _ in range(2))
+    worker.begin(0)
+    far, target = Goal("gripper", np.float32([9.0]), MASK), float(worker.task_goal.value[0])
+
+    def act(observation: Observation, _: Goal) -> FloatArray:
+        return np.float32([np.clip((target - observation.state[0]) / 0.2, -1.0, 1.0)])
+
+    while worker.running:
+        twin.restore(json.loads(json.dumps(worker.state())))
+        worker.step(act, lambda *_: far)
+    twin.step(act, lambda *_: far)
+    one, again = episodes
+    assert 3 < len(one) == len(again) < 9, "before the horizon, and the restored one had counted too"
+    assert one.goal_entity.tolist() == [0] * (len(one) - 1) + [1], "where the goal holds, nothing else is pursued"
+    assert one.success.tolist() == [False] * (len(one) - 1) + [True]
+    assert one.truncated[-1]
+    assert not one.terminated.any()
+
+
 def test_workers_have_stages_of_their_own() -> None:
     relay = RelayExplorer(PushLine().spec, RelayConfig(mix=0.0), 0, workers=2)
     task = Goal("b", [1.0], MASK)
