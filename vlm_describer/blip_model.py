@@ -1,0 +1,147 @@
+"""A picture to a sentence: ours, or any public BLIP model.
+
+Li et al. 2022, "BLIP: Bootstrapping Language-Image Pre-training" (arXiv 2201.12086). What `transformers` returns still
+holds the prompt, and may repeat itself; here the prompt is taken off and no three words come twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embodied.errors import IntegrityError, UserError
+from vlm_describer import hub
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+NEEDED = ("config.json", "preprocessor_config.json")
+TOKENIZERS = ("tokenizer.json", "vocab.txt")
+KIND = "blip"
+"""`model_type` in the configuration of a BLIP model."""
+NO_REPEAT = 3
+"""No sequence of so many tokens comes twice in a sentence."""
+
+
+class BlipModel:
+    """A captioning network with its tokenizer and preprocessing."""
+
+    def __init__(self, network: Any, tokenizer: Any, image_processor: Any, identity: str) -> None:
+        """
+        Args:
+            network: A `transformers.BlipForConditionalGeneration`; its parameters are frozen.
+            tokenizer: Of its text decoder.
+            image_processor: Pictures to its inputs.
+            identity: Name and checksum.
+        """
+        self.identity = identity
+        self.network = network.eval().requires_grad_(False)
+        self.tokenizer, self._prepare = tokenizer, image_processor
+
+    def captions(
+        self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "", max_tokens: int = 60
+    ) -> list[tuple[str, float]]:
+        """A sentence for each picture (H, W, 3), and its probability to the power 1 / length, in [0, 1].
+
+        Greedy decoding: the same picture gives the same sentence. The prompt is not part of the sentence.
+        """
+        import torch
+
+        if not pictures:
+            return []
+        pixels = self._prepare(images=list(pictures), return_tensors="pt")["pixel_values"]
+        words = self.tokenizer([prompt] * len(pictures), return_tensors="pt") if prompt else None
+        given = {"input_ids": words["input_ids"], "attention_mask": words["attention_mask"]} if words else {}
+        with torch.inference_mode():
+            found = self.network.generate(
+                pixel_values=pixels,
+                **given,
+                max_new_tokens=max_tokens,
+                num_beams=1,
+                do_sample=False,
+                no_repeat_ngram_size=NO_REPEAT,
+                output_scores=True,
+                return_dict_in_generate=True,
+            )
+        scores = self.network.text_decoder.compute_transition_scores(
+            found.sequences, found.scores, normalize_logits=True
+        )
+        texts = self.tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
+        sure = [float(row[torch.isfinite(row)].mean().exp()) for row in scores]
+        return [(_without(prompt, text), chance) for text, chance in zip(texts, sure, strict=True)]
+
+
+def load_blip(model: str) -> BlipModel:
+    """A BLIP model from a folder, or by its hub name from the cache or the hub.
+
+    Raises:
+        UserError: There is no such folder or model, or something of it is missing.
+        IntegrityError: Its files do not hold a BLIP captioning model.
+    """
+    from transformers import AutoTokenizer, BlipForConditionalGeneration, BlipImageProcessor
+
+    folder = _folder_of(model)
+    try:
+        network, told = BlipForConditionalGeneration.from_pretrained(
+            folder, local_files_only=True, output_loading_info=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        images = BlipImageProcessor.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # transformers has no error of its own for a damaged folder
+        line = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise IntegrityError(f"{folder} does not hold a BLIP captioning model: {line}") from None
+    if told["missing_keys"] or told["mismatched_keys"]:
+        raise IntegrityError(f"{folder} lacks weights of {sorted(told['missing_keys'])[0]}: it is not used")
+    return BlipModel(network, tokenizer, images, f"{folder.name}-{_digest(folder)}")
+
+
+def _folder_of(model: str) -> Path:
+    path = Path(model).expanduser()
+    if path.is_dir():
+        _check_folder(path)
+        return path
+    if path.exists() or model.startswith((".", "/", "~")) or model.count("/") != 1:
+        raise UserError(
+            f"model={model} is neither a folder nor a hub name such as Salesforce/blip-image-captioning-base"
+        )
+    config = hub.fetch(model, NEEDED[0])
+    _check_kind(config)
+    for names in (NEEDED[1:], WEIGHTS, TOKENIZERS):
+        if not any(hub.cached(model, name) for name in names):
+            hub.fetch(model, names[0])
+    return config.parent
+
+
+def _check_folder(folder: Path) -> None:
+    for name in NEEDED:
+        if not (folder / name).is_file():
+            raise UserError(f"{folder} has no {name}: it is not the folder of a BLIP model")
+    _check_kind(folder / NEEDED[0])
+    for what, names in (("weights", WEIGHTS), ("tokenizer", TOKENIZERS)):
+        if not any((folder / name).is_file() for name in names):
+            raise UserError(f"{folder} has no {what} ({' or '.join(names)})")
+
+
+def _check_kind(config: Path) -> None:
+    try:
+        kind = json.loads(config.read_text("utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        raise IntegrityError(f"{config} is no configuration of a model") from None
+    if kind != KIND:
+        raise UserError(f"{config} describes a model of type {kind!r}; describer=blip takes {KIND!r}")
+
+
+def _digest(folder: Path) -> str:
+    weights = next(folder / name for name in WEIGHTS if (folder / name).is_file())
+    with weights.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _without(prompt: str, text: str) -> str:
+    """The text without the prompt, whose spacing the tokenizer may have changed."""
+    start, plain = " ".join(prompt.lower().split()), " ".join(text.split())
+    return plain[len(start) :].strip() if start and plain.lower().startswith(start) else plain
