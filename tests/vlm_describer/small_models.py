@@ -21,7 +21,7 @@ WORDS = [
     "[MASK]",
     "[DEC]",
     "[ENC]",
-    *"a red blue block ball on the table of and picture".split(),
+    *["a", "red", "blue", "block", "ball", "on", "the", "table", "of", "and", "picture"],
 ]
 
 
