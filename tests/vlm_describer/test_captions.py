@@ -1,0 +1,71 @@
+"""Captions say what labels say, and come back as the same statements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from embodied.labels import EntityLabel, FrameLabel
+from embodied.types import BaseFrame, Predicate
+from vlm_describer.captions import Caption, Mention, caption_of, contradictions, mentioned, parse_caption
+
+
+def entity(ident: str, column: int, kind: str = "block", colour: str = "red", **more: object) -> EntityLabel:
+    values: dict = {
+        "id": ident, "role": "object", "kind": kind, "colour": colour, "center_b_m": (0.0, 0.0, 0.0),
+        "half_extents_m": (0.02, 0.02, 0.02), "position_m": (0.0, 0.0, 0.0), "quaternion": (1.0, 0.0, 0.0, 0.0),
+        "box_px": (column, 10, column + 10, 20), "pixels": 100, "visible_share": 1.0, "cut": False,
+    }  # fmt: skip
+    return EntityLabel(**{**values, **more})
+
+
+def label(*entities: EntityLabel, facts: tuple[Predicate, ...] = ()) -> FrameLabel:
+    return FrameLabel("table", entities, facts, BaseFrame(), 0.4, "none", 0, "fit", 0, 0)
+
+
+TOWER = label(
+    entity("a", 80, colour="orange"),
+    entity("b", 20, kind="ball", colour="blue"),
+    entity("c", 82, colour="green"),
+    entity("t", 50, kind="tray", colour="white", role="zone"),
+    facts=(Predicate("on", ("a", "c")), Predicate("in", ("b", "t")), Predicate("left_of", ("b", "a"))),
+)
+
+
+def test_things_are_told_from_left_to_right_with_what_carries_them() -> None:
+    assert caption_of(TOWER).text == (
+        "a table with a blue ball in a white tray, a white tray, an orange block on a green block and a green block"
+    )
+    assert caption_of(label()).text == "a table with nothing"
+
+
+def test_a_caption_comes_back_as_what_it_states() -> None:
+    for each in (TOWER, label(), label(entity("a", 5))):
+        told = caption_of(each)
+        assert parse_caption(told.text) == told
+    assert parse_caption("A maze with A red pillar.") == Caption("maze", (Mention("red pillar"),))
+    assert parse_caption("gibberish") == Caption("gibberish", ())
+    assert parse_caption("") == Caption("", ())
+
+
+def test_true_captions_contradict_nothing_and_name_everything() -> None:
+    assert contradictions(caption_of(TOWER), TOWER) == (0, 7)
+    assert mentioned(caption_of(TOWER), TOWER) == (4, 4)
+
+
+def test_each_false_statement_counts() -> None:
+    told = caption_of(TOWER)
+    first, *others = told.mentions
+    assert contradictions(replace(told, scene="maze"), TOWER)[0] == 1
+    assert contradictions(replace(told, mentions=(*told.mentions, Mention("red block"))), TOWER) == (1, 8)
+    assert contradictions(replace(told, mentions=(*told.mentions, first)), TOWER)[0] == 2
+    assert contradictions(replace(told, mentions=(replace(first, relation="on"), *others)), TOWER)[0] == 1
+    fewer = replace(told, mentions=tuple(others))
+    assert contradictions(fewer, TOWER) == (0, 5)
+    assert mentioned(fewer, TOWER) == (3, 4)
+
+
+def test_what_is_hardly_visible_need_not_be_told_and_may_be() -> None:
+    hidden = label(entity("a", 5), entity("b", 9, colour="blue", visible_share=0.1), entity("w", 0, kind="wall"))
+    assert caption_of(hidden).text == "a table with a red block"
+    assert mentioned(caption_of(hidden), hidden) == (1, 1)
+    assert contradictions(Caption("table", (Mention("blue block"),)), hidden)[0] == 0

@@ -1,0 +1,139 @@
+"""The sentences that a fitted captioner writes: from labels, and back to statements that can be checked.
+
+A caption is `<scene> with <thing>, <thing> and <thing>`. A thing is its colour and kind, from left to right in the
+picture, and is followed by what it stands on or lies in: `a red block on a green block, a green block`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from embodied.labels import EntityLabel, FrameLabel
+
+LEAST_PIXELS = 30
+LEAST_SHARE = 0.3
+"""A thing is told where so many of its pixels are visible, and this share of its silhouette."""
+TOLD_ROLES = ("object", "zone", "landmark")
+UNTOLD_KINDS = ("wall", "door")
+"""Parts of a building: the scene's own name stands for them."""
+SUPPORTS = ("on", "in")
+_ARTICLE = re.compile(r"^(?:an?|the)\s+")
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A thing that a caption names, and what it is said to be on or in."""
+
+    phrase: str
+    relation: str = ""
+    """`on`, `in`, or empty."""
+    below: str = ""
+    """The phrase of what it is on or in."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What a caption states."""
+
+    scene: str
+    mentions: tuple[Mention, ...]
+
+    @property
+    def text(self) -> str:
+        """The caption in words."""
+        told = [_words(mention) for mention in self.mentions]
+        if not told:
+            return f"{_with_article(self.scene)} with nothing"
+        listed = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+        return f"{_with_article(self.scene)} with {listed}"
+
+    @property
+    def phrases(self) -> Counter[str]:
+        """How many of each thing it names; supports are named by themselves too."""
+        return Counter(mention.phrase for mention in self.mentions)
+
+
+def caption_of(label: FrameLabel) -> Caption:
+    """The true caption of a frame: everything that is well enough visible, from left to right."""
+    seen = [entity for entity in label.entities if told(entity)]
+    seen.sort(key=_column)
+    ids = {entity.id: entity for entity in seen}
+    below = {
+        fact.args[0]: (fact.name, phrase_of(ids[fact.args[1]]))
+        for fact in label.facts
+        if fact.name in SUPPORTS and fact.args[0] in ids and fact.args[1] in ids
+    }
+    mentions = [Mention(phrase_of(entity), *below.get(entity.id, ("", ""))) for entity in seen]
+    return Caption(label.scene_kind, tuple(mentions))
+
+
+def told(entity: EntityLabel) -> bool:
+    """Whether a caption names it."""
+    visible = entity.pixels >= LEAST_PIXELS and entity.visible_share >= LEAST_SHARE
+    return visible and entity.role in TOLD_ROLES and entity.kind not in UNTOLD_KINDS
+
+
+def phrase_of(entity: EntityLabel) -> str:
+    """`red block`; the kind alone where it has no colour."""
+    return entity.kind if entity.colour == "unknown" else f"{entity.colour} {entity.kind}"
+
+
+def parse_caption(text: str) -> Caption:
+    """What a sentence of this form states; whatever is not of the form is left out."""
+    scene, _, rest = text.strip().rstrip(".").lower().partition(" with ")
+    parts = [part.strip() for part in re.split(r",|\band\b", rest)]
+    mentions = [_mention(part) for part in parts if part and part != "nothing"]
+    return Caption(_ARTICLE.sub("", scene.strip()), tuple(mention for mention in mentions if mention.phrase))
+
+
+def contradictions(caption: Caption, label: FrameLabel) -> tuple[int, int]:
+    """How many statements of a caption the label contradicts, and how many there are.
+
+    A statement is the kind of scene, each thing that is named (there must be as many as are named, whether they are
+    well visible or not), and each `on` and `in`.
+    """
+    there = Counter(phrase_of(entity) for entity in label.entities)
+    wrong = int(caption.scene != label.scene_kind) + sum((caption.phrases - there).values())
+    kinds = {entity.id: phrase_of(entity) for entity in label.entities}
+    held = Counter(
+        (kinds[f.args[0]], f.name, kinds[f.args[1]])
+        for f in label.facts
+        if f.name in SUPPORTS and f.args[0] in kinds and f.args[1] in kinds
+    )
+    said = Counter((m.phrase, m.relation, m.below) for m in caption.mentions if m.relation)
+    wrong += sum((said - held).values())
+    return wrong, 1 + sum(caption.phrases.values()) + sum(said.values())
+
+
+def mentioned(caption: Caption, label: FrameLabel) -> tuple[int, int]:
+    """How many of the visible things of a frame a caption names, and how many there are."""
+    seen = Counter(phrase_of(entity) for entity in label.entities if told(entity))
+    return sum((seen & caption.phrases).values()), sum(seen.values())
+
+
+def _column(entity: EntityLabel) -> tuple[float, str]:
+    assert entity.box_px is not None
+    return (entity.box_px[0] + entity.box_px[2]) / 2, entity.id
+
+
+def _mention(part: str) -> Mention:
+    for relation in SUPPORTS:
+        upper, found, lower = part.partition(f" {relation} ")
+        if found:
+            return Mention(_plain(upper), relation, _plain(lower))
+    return Mention(_plain(part))
+
+
+def _plain(words: str) -> str:
+    return _ARTICLE.sub("", words.strip())
+
+
+def _words(mention: Mention) -> str:
+    below = f" {mention.relation} {_with_article(mention.below)}" if mention.relation else ""
+    return _with_article(mention.phrase) + below
+
+
+def _with_article(phrase: str) -> str:
+    return f"{'an' if phrase[:1] in 'aeiou' else 'a'} {phrase}"
