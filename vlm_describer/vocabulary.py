@@ -1,7 +1,7 @@
 """What can be said of a scene, as data: kinds, colours, sizes, facts, relations, kinds of scene and places.
 
-The shipped vocabulary is `data/vocabulary.toml`; a file of the user's in the same form is merged over it, so a predicate
-is added by adding lines:
+The shipped vocabulary is `data/vocabulary.toml`; a file of the user's in the same form is merged over it, so a
+predicate is added by adding lines:
 
     [relations.leaning_on]
     positive = ["the {a} leans on the {b}"]
