@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,15 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embodied.colours import COLOURS, REFERENCES, lab
+from vlm_describer.vocabulary import DATA, read_toml
 
 Array = NDArray[np.float64]
 Rgb = tuple[float, float, float]
 
-WIDTH_LAB = 10.0
-"""How far an example speaks in CIELAB, standard deviation. Chosen, with the exponent below, on the fitting half of the
-survey's names, each left out in turn: .90 right, and .87 as the mean over the colours."""
-CROWD_EXPONENT = 0.5
-"""An example of a colour with n examples counts n^-0.5: the survey has 70 greens for 4 teals."""
+WIDTH = 9.0
+"""How far an example speaks in CIELAB, standard deviation. This and the next two were chosen on the examples, each left
+out in turn: .91 right over them, .88 as the mean over the colours."""
+LIGHTNESS = 0.8
+"""A difference of lightness counts so much of one of hue."""
+REFERENCE_WEIGHT = 4.0
+"""Each of the project's references counts as so many names."""
 
 
 @cache
@@ -75,25 +77,49 @@ class ColourRule:
     """Canonical name of each example."""
     lab: Array
     """CIELAB of each example, (N, 3)."""
+    weight: Array
+    """What each example counts, (N,)."""
 
     def name(self, rgb: Rgb) -> tuple[str, float]:
         """(canonical name, its share of the vote in (0, 1]) of an sRGB colour with values in [0, 1].
 
-        A kernel estimate of the colours' densities: Gaussians of one width round the examples, Rosenblatt (1956).
+        A kernel estimate of the colours' densities: a Gaussian of one width round each example, Rosenblatt (1956).
         """
-        exponent = -np.square(self.lab - lab(rgb)).sum(axis=1) / (2 * WIDTH_LAB**2)
-        crowd = Counter(self.names)
+        apart = (self.lab - lab(rgb)) * (LIGHTNESS, 1.0, 1.0)
+        exponent = -np.square(apart).sum(axis=1) / (2 * WIDTH**2)
         votes = dict.fromkeys(COLOURS, 0.0)
-        for name, weight in zip(self.names, np.exp(exponent - exponent.max()), strict=True):
-            votes[name] += float(weight) * crowd[name] ** -CROWD_EXPONENT
+        for name, vote in zip(self.names, self.weight * np.exp(exponent - exponent.max()), strict=True):
+            votes[name] += float(vote)
         best = max(votes, key=lambda name: votes[name])
         return best, votes[best] / sum(votes.values())
 
 
-def fitted_rule(names: Iterable[str] | None = None) -> ColourRule:
-    """The rule whose examples are the project's references and, of `names` (default: the fitting half of the survey),
-    those that say their colour themselves."""
-    chosen = names if names is not None else (name for name in survey() if for_fitting(name))
-    told = [(colour, survey()[name]) for name in chosen if (colour := told_colour(name)) is not None]
-    examples = [*REFERENCES, *told]
-    return ColourRule(tuple(name for name, _ in examples), lab(np.array([rgb for _, rgb in examples])))
+def examples() -> dict[str, tuple[str, Rgb]]:
+    """Names that the rule is fitted on, to (canonical colour, sRGB).
+
+    The fitting half of the survey, where a name says its colour or `data/colour_labels.toml` does, and CSS's names that
+    say theirs; without any that has a word in it which is kept for measuring.
+    """
+    labels = {name: colour for colour, names in _data("colour_labels", "colours").items() for name in names}
+    kept = {word for words in _data("words_held_out", "colours").values() for word in words}
+    told = {
+        name: (colour, rgb)
+        for name, rgb in survey().items()
+        if for_fitting(name) and (colour := told_colour(name) or labels.get(name)) is not None
+    }
+    told |= {f"css {name}": (colour, rgb) for name, rgb in css().items() if (colour := told_by_css(name)) is not None}
+    return {name: found for name, found in told.items() if not any(word in name for word in kept)}
+
+
+def _data(file: str, group: str) -> dict[str, list[str]]:
+    content: dict[str, list[str]] = read_toml(DATA / f"{file}.toml")[group]
+    return content
+
+
+@cache
+def fitted_rule() -> ColourRule:
+    """The rule of the project's references and of `examples`."""
+    told = list(examples().values())
+    named = [*REFERENCES, *told]
+    weight = np.array([REFERENCE_WEIGHT] * len(REFERENCES) + [1.0] * len(told))
+    return ColourRule(tuple(name for name, _ in named), lab(np.array([rgb for _, rgb in named])), weight)

@@ -61,7 +61,7 @@ def _longest_first(words: list[str]) -> tuple[str, ...]:
 
 
 def plain(text: str) -> str:
-    """Lower case, hyphens and slashes as spaces (`blue-ish` is one word), other punctuation away, Chinese run together."""
+    """Lower case, hyphens and slashes as spaces (`blue-ish` is one word), other punctuation away, Chinese in one."""
     text = unicodedata.normalize("NFKC", text).casefold()
     text = re.sub(r"(?<=\w)-(?=ish\b)", "", text)
     text = re.sub(r"[-_/\u2010-\u2015]+", " ", text)

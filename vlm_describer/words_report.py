@@ -1,8 +1,8 @@
 """How well words are understood, on words that no rule was fitted on, and what a sentence encoder cannot tell apart.
 
-Three sets of words: names of the colour survey's measuring half that say their colour themselves (`forest green`); colour
-and kind words of `data/words_held_out.toml`, written down before the rules with what people would call them; and words of
-that file that are neither. Each is asked leg by leg.
+Sets of words: names of the colour survey's measuring half that say their colour themselves (`forest green`); others of
+that half, colour and kind words, which `data/words_held_out.toml` calls what people would call them; and words of that
+file that are neither. Each is asked leg by leg.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def told_names(fitting: bool = False) -> dict[str, str]:
 
 
 def held_out(group: str) -> dict[str, str | None]:
-    """Words of `data/words_held_out.toml` to what they name: of `colours`, `kinds`, or `neither` (None)."""
+    """Words of `data/words_held_out.toml` to what they name: of `colours`, `survey`, `kinds`, or `neither` (None)."""
     data = read_toml(DATA / "words_held_out.toml")[group]
     return {word: None if group == "neither" else name for name, words in data.items() for word in words}
 
@@ -73,8 +73,9 @@ def measure(encoder: Encoder | None = None) -> list[Row]:
         "nearest reference in CIELAB": lambda word: Named(colour_name(survey()[word]), "table", 1.0),
         "vote of examples in CIELAB": lambda word: Named(rule.name(survey()[word])[0], "table", 1.0),
     }
-    rows = [_row("survey's other half", leg, told_names(), ask) for leg, ask in by_rgb.items()]
-    rows += [_row("survey's other half", leg, told_names(), words.colour) for leg, words in legs.items()]
+    rows = [_row("names that say it", leg, told_names(), ask) for leg, ask in by_rgb.items()]
+    rows += [_row("names that say it", leg, told_names(), words.colour) for leg, words in legs.items()]
+    rows += [_row("names that do not", leg, held_out("survey"), words.colour) for leg, words in legs.items()]
     rows += [_row("colour words", leg, held_out("colours"), words.colour) for leg, words in legs.items()]
     rows += [_row("kind words", leg, held_out("kinds"), words.kind) for leg, words in legs.items()]
     rows += [_row("neither, as colour", leg, held_out("neither"), words.colour) for leg, words in legs.items()]
@@ -87,8 +88,10 @@ def _legs(encoder: Encoder | None) -> dict[str, Words]:
 
     Alone, the encoder has no prompt that contains a word which it is to be asked for.
     """
-    asked = set(held_out("colours"))
-    table = {name: rgb for name, rgb in {**css(), **survey()}.items() if asked.isdisjoint(name.split())}
+    asked = {*held_out("colours"), *held_out("survey")}
+    table = {
+        name: rgb for name, rgb in {**css(), **survey()}.items() if name not in asked and asked.isdisjoint(name.split())
+    }
     config = WordsConfig(tables=False)
     free = {"cosine": -1.0, "margin": -2.0, "agreeing": 1}
     unsure = replace(config, colour=replace(config.colour, **free), kind=replace(config.kind, **free))
