@@ -33,22 +33,17 @@ REFERENCE_WEIGHT = 4.0
 @cache
 def survey() -> Mapping[str, Rgb]:
     """The xkcd survey's names, lower case, words apart, with sRGB in [0, 1]."""
-    from matplotlib.colors import XKCD_COLORS
+    from matplotlib.colors import XKCD_COLORS, to_rgb
 
-    return {name.removeprefix("xkcd:"): _rgb(value) for name, value in XKCD_COLORS.items()}
+    return {name.removeprefix("xkcd:"): to_rgb(value) for name, value in XKCD_COLORS.items()}
 
 
 @cache
 def css() -> Mapping[str, Rgb]:
     """CSS Level 4's names, lower case, words run together, with sRGB in [0, 1]."""
-    from matplotlib.colors import CSS4_COLORS
+    from matplotlib.colors import CSS4_COLORS, to_rgb
 
-    return {name: _rgb(value) for name, value in CSS4_COLORS.items()}
-
-
-def _rgb(value: str) -> Rgb:
-    red, green, blue = (int(value[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return red, green, blue
+    return {name: to_rgb(value) for name, value in CSS4_COLORS.items()}
 
 
 def for_fitting(name: str) -> bool:

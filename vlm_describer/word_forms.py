@@ -101,7 +101,9 @@ class SpellingIndex:
     """Looks a word up as it is, run together, and with doubled letters evened out where that is unambiguous."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        self._joined = {word.replace(" ", ""): value for word, value in reversed(values.items())}
+        self._joined: dict[str, str] = {}
+        for word, value in values.items():
+            self._joined.setdefault(word.replace(" ", ""), value)
         self._evened: dict[str, str | None] = {}
         for word, value in self._joined.items():
             key = evened(word)

@@ -18,6 +18,8 @@ from vlm_describer.vocabulary import Vocabulary, load_vocabulary
 from vlm_describer.word_forms import HAN, SpellingIndex, han_core, han_head, head_of, plain, singulars, word_lists
 
 How = Literal["listed", "compound", "table", "nearest", "unknown"]
+COLOUR_NOUNS = frozenset({"colour", "color", "coloured", "colored", "hue", "tint", "shade"})
+"""What may follow a colour: `navy coloured`."""
 LONGEST = 60
 """Characters beyond which a text is no word for anything."""
 
@@ -39,18 +41,14 @@ UNKNOWN = Named(None, "unknown", 0.0)
 
 @dataclass(frozen=True)
 class WordsConfig:
-    """Which legs are used, and the encoder's thresholds.
-
-    The thresholds were chosen on names of the survey's fitting half, the lexicon's words left out one by one, and the
-    background's words: colours .16 right, .02 wrong, kinds .39 and .02, of the background .004 taken for either.
-    """
+    """Which legs are used, and when the last one answers."""
 
     tables: bool = True
     """Lists, compounds and the colour table."""
     nearest: bool = True
     """The sentence encoder."""
-    colour: NearestConfig = NearestConfig("a {} block", cosine=0.76, margin=0.05, agreeing=3)
-    kind: NearestConfig = NearestConfig("a picture of a {}", cosine=0.68, margin=0.05, agreeing=2)
+    colour: NearestConfig = NearestConfig("a {} block", whole_words=True)
+    kind: NearestConfig = NearestConfig("a picture of a {}")
 
 
 class Words:
@@ -115,7 +113,9 @@ class Words:
             return Named(self._colours[text], "listed", 1.0)
         if text in self._lists.adjectives:
             return Named(self._lists.adjectives[text], "listed", 0.9)
-        mixed = sum(token in self._colours for token in tokens) > 1
+        if self._lists.modifiers.issuperset(tokens):
+            return UNKNOWN
+        mixed = len({self._colours[token] for token in tokens if token in self._colours}) > 1
         if mixed and (found := self._from_table(text)):
             return found
         if tokens[-1] in self._colours:
@@ -123,11 +123,11 @@ class Words:
         return self._from_table(text) or self._modified(tokens)
 
     def _modified(self, tokens: list[str]) -> Named | None:
-        """A colour behind words that are known: `very pale lilac`, `dusty rose pink-ish`."""
+        """A colour behind words that are known: `very pale lilac`, `dark reddish`; or one before a noun for colour."""
         if not all(self._qualifies(token) for token in tokens[:-1]):
             return None
         last = tokens[-1]
-        if last in ("colour", "color", "coloured", "colored", "hue", "tint", "shade") and len(tokens) > 1:
+        if last in COLOUR_NOUNS and len(tokens) > 1:
             return self._latin_colour(" ".join(tokens[:-1]))
         if len(tokens) == 1:
             return self._from_table(last, loose=True)
@@ -192,12 +192,15 @@ class Words:
         return Named(found[0], "nearest", found[1]) if found is not None else UNKNOWN
 
     def _prompts(self, what: Literal["colour", "kind"]) -> NearestPrompt:
-        background = self._lists.background
+        colours, kinds = _latin(self._colours), _latin(self._kinds)
         if what == "kind":
-            return NearestPrompt(self._encoder, self._config.kind, _latin(self._kinds), background)
-        table, _ = self._colour_table()
-        named = {name: str(table[name].name) for name in table if name in survey() and for_fitting(name)}
-        return NearestPrompt(self._encoder, self._config.colour, {**_latin(self._colours), **named}, background)
+            prompts, others, config = kinds, colours, self._config.kind
+        else:
+            table, _ = self._colour_table()
+            survey_half = {name: str(table[name].name) for name in table if name in survey() and for_fitting(name)}
+            prompts, others, config = {**survey_half, **colours}, kinds, self._config.colour
+        background = [word for word in (*self._lists.background, *others) if word not in prompts]
+        return NearestPrompt(self._encoder, config, prompts, background)
 
 
 def _latin(words: Mapping[str, str]) -> dict[str, str]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from embodied.colours import colour_name
 from vlm_describer.colour_table import css, fitted_rule, for_fitting, survey, told_colour
-from vlm_describer.nearest import Encoder
-from vlm_describer.vocabulary import DATA, read_toml
+from vlm_describer.nearest import Encoder, NearestConfig
+from vlm_describer.vocabulary import DATA, GROUPS, Entry, Vocabulary, load_vocabulary, read_toml
 from vlm_describer.words import Named, Words, WordsConfig
 
 SWAPS: tuple[tuple[str, str, str], ...] = (
@@ -86,21 +86,39 @@ def measure(encoder: Encoder | None = None) -> list[Row]:
 def _legs(encoder: Encoder | None) -> dict[str, Words]:
     """Words understood by tables alone, by the encoder alone with and without its thresholds, and by both.
 
-    Alone, the encoder has no prompt that contains a word which it is to be asked for.
+    No leg's vocabulary lists a word that it is asked, and alone the encoder has no prompt with one of them in it.
     """
     asked = {*held_out("colours"), *held_out("survey")}
     table = {
         name: rgb for name, rgb in {**css(), **survey()}.items() if name not in asked and asked.isdisjoint(name.split())
     }
     config = WordsConfig(tables=False)
-    free = {"cosine": -1.0, "margin": -2.0, "agreeing": 1}
-    unsure = replace(config, colour=replace(config.colour, **free), kind=replace(config.kind, **free))
+    unsure = replace(config, colour=_always(config.colour), kind=_always(config.kind))
+    struck = unlisted_vocabulary()
     return {
-        "tables": Words(config=WordsConfig(nearest=False)),
-        "encoder, always answering": Words(encoder=encoder, config=unsure, colour_table=table),
-        "encoder": Words(encoder=encoder, config=config, colour_table=table),
-        "both": Words(encoder=encoder),
+        "tables": Words(struck, config=WordsConfig(nearest=False)),
+        "encoder, always answering": Words(struck, encoder, unsure, table),
+        "encoder": Words(struck, encoder, config, table),
+        "both": Words(struck, encoder),
     }
+
+
+def _always(config: NearestConfig) -> NearestConfig:
+    return replace(config, margin=-2.0, agreeing=1, whole_words=False)
+
+
+def unlisted_vocabulary() -> Vocabulary:
+    """The shipped vocabulary with every word struck from its lists that is kept for measuring."""
+    asked = {*held_out("colours"), *held_out("survey"), *held_out("kinds")}
+    shipped = load_vocabulary()
+
+    def struck(entry: Entry) -> Entry:
+        listed = (word for word in entry.words if word not in asked and asked.isdisjoint(word.split()))
+        return replace(entry, words=tuple(listed))
+
+    return Vocabulary(**{
+        group: {name: struck(entry) for name, entry in shipped.group(group).items()} for group in GROUPS
+    })  # fmt: skip
 
 
 def _row(words_of: str, leg: str, truth: Mapping[str, str | None], ask: Ask) -> Row:
