@@ -14,9 +14,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from embodied.colours import UNKNOWN, colour_name
 from embodied.types import BaseFrame, EntityRole, EntityState, SceneState, Volume
 from robots.base import RobotModel
-from robots.colours import UNKNOWN, colour_name, shown_colour
+from robots.colours import shown_colour
 from robots.placement import find_surface, is_static
 from robots.shapes import SHAPE_NAMES, Extent, half_extents, kind_of
 

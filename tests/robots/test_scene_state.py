@@ -11,7 +11,6 @@ import pytest
 
 from embodied.types import BaseFrame, EntityState, SceneState
 from robots.base import FETCH, POINT, load_gymnasium
-from robots.colours import colour_name, lab
 from robots.placement import frame_for_scene
 from robots.scene import scene_model
 from robots.scene_state import PLAIN_NAME, RESERVED, SceneReader
@@ -238,25 +237,6 @@ def test_ids_are_plain_and_unique_whatever_the_names_are() -> None:
     assert all(PLAIN_NAME.fullmatch(i) and i not in RESERVED for i in ids)
     kept = {"object1", "zone1", "OK.name_1-2"}
     assert {i for i in ids if i in HOSTILE} == kept
-
-
-@pytest.mark.parametrize(
-    ("rgb", "name"),
-    [
-        ((1, 0, 0), "red"), ((0.5, 0, 0), "red"), ((1, 0.5, 0), "orange"), ((1, 1, 0), "yellow"), ((0, 1, 0), "green"),
-        ((0, 0.4, 0), "green"), ((0, 0.5, 0.5), "teal"), ((0, 0, 1), "blue"), ((0, 0, 0.5), "blue"),
-        ((0.5, 0, 0.5), "purple"), ((1, 0.75, 0.8), "pink"), ((0.55, 0.27, 0.07), "brown"), ((1, 1, 1), "white"),
-        ((0.5, 0.5, 0.5), "grey"), ((0.05, 0.05, 0.05), "black"),
-    ],
-)  # fmt: skip
-def test_colour_names(rgb: tuple[float, float, float], name: str) -> None:
-    assert colour_name(rgb) == name
-
-
-def test_lab_of_known_colours() -> None:
-    # White is (100, 0, 0); sRGB red is (53.24, 80.09, 67.20), as any colour table has it.
-    np.testing.assert_allclose(lab((1, 1, 1)), (100, 0, 0), atol=0.01)
-    np.testing.assert_allclose(lab((1, 0, 0)), (53.24, 80.09, 67.20), atol=0.02)
 
 
 @pytest.mark.parametrize(
