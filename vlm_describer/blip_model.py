@@ -6,7 +6,6 @@ holds the prompt, and may repeat itself; here the prompt is taken off and no thr
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from embodied.errors import IntegrityError, UserError
 from vlm_describer import hub
+from vlm_describer.clip_model import digest, quiet
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 NEEDED = ("config.json", "preprocessor_config.json")
@@ -82,9 +82,15 @@ def load_blip(model: str) -> BlipModel:
         UserError: There is no such folder or model, or something of it is missing.
         IntegrityError: Its files do not hold a BLIP captioning model.
     """
+    folder = _folder_of(model)
+    with quiet():
+        network, tokenizer, images = _read(folder)
+    return BlipModel(network, tokenizer, images, f"{folder.name}-{digest(_weights_of(folder))}")
+
+
+def _read(folder: Path) -> tuple[Any, Any, Any]:
     from transformers import AutoTokenizer, BlipForConditionalGeneration, BlipImageProcessor
 
-    folder = _folder_of(model)
     try:
         network, told = BlipForConditionalGeneration.from_pretrained(
             folder, local_files_only=True, output_loading_info=True
@@ -96,7 +102,7 @@ def load_blip(model: str) -> BlipModel:
         raise IntegrityError(f"{folder} does not hold a BLIP captioning model: {line}") from None
     if told["missing_keys"] or told["mismatched_keys"]:
         raise IntegrityError(f"{folder} lacks weights of {sorted(told['missing_keys'])[0]}: it is not used")
-    return BlipModel(network, tokenizer, images, f"{folder.name}-{_digest(folder)}")
+    return network, tokenizer, images
 
 
 def _folder_of(model: str) -> Path:
@@ -135,10 +141,8 @@ def _check_kind(config: Path) -> None:
         raise UserError(f"{config} describes a model of type {kind!r}; describer=blip takes {KIND!r}")
 
 
-def _digest(folder: Path) -> str:
-    weights = next(folder / name for name in WEIGHTS if (folder / name).is_file())
-    with weights.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+def _weights_of(folder: Path) -> Path:
+    return next(folder / name for name in WEIGHTS if (folder / name).is_file())
 
 
 def _without(prompt: str, text: str) -> str:

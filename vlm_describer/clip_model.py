@@ -105,7 +105,7 @@ def load_clip(model: str, pretrained: str = "") -> ClipModel:
     source = _source(model, pretrained)
     _check_text_tower(source)
     bare = source.name if source.name.startswith(LOCAL) else source.name.replace("/", "-")
-    with _quiet():
+    with quiet():
         try:
             network = open_clip.create_model(
                 bare,
@@ -116,7 +116,7 @@ def load_clip(model: str, pretrained: str = "") -> ClipModel:
         except Exception as error:  # pickles, safetensors, shapes: whatever it is, this file is not that model's
             raise IntegrityError(f"{source.weights} does not hold weights of {model}: {_first_line(error)}") from None
         tokenizer = open_clip.get_tokenizer(bare)
-    identity = f"{Path(model.removeprefix(LOCAL)).name}-{_digest(source.weights)}"
+    identity = f"{Path(model.removeprefix(LOCAL)).name}-{digest(source.weights)}"
     return ClipModel(network, tokenizer, network.visual.preprocess_cfg, identity)
 
 
@@ -147,7 +147,7 @@ def _from_folder(folder: Path) -> _Source:
     config = _config_of(folder / CONFIG)
     if "model_cfg" not in config:
         raise UserError(f"{folder / CONFIG} has no 'model_cfg': it is not a folder that open_clip saved")
-    with _quiet():
+    with quiet():
         weights = _find_checkpoint_in_dir(folder)
     if weights is None:
         raise UserError(f"{folder} holds no weights (*.safetensors, *.bin or *.pth)")
@@ -222,7 +222,8 @@ def _check_text_tower(source: _Source) -> None:
             hub.fetch(name, filename)
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """The first 16 digits of a file's sha256."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
@@ -232,11 +233,16 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the library's remarks on the root logger: what is wrong is raised here."""
-    before = logging.root.manager.disable
+def quiet() -> Iterator[None]:
+    """Without the libraries' remarks and progress bars: what is wrong is raised here."""
+    from transformers.utils import logging as transformers_logging
+
+    before, bars = logging.root.manager.disable, transformers_logging.is_progress_bar_enabled()
     logging.disable(logging.CRITICAL)
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.disable(before)
+        if bars:
+            transformers_logging.enable_progress_bar()
