@@ -2,7 +2,7 @@
 
 Its architecture is written into a temporary folder when it is loaded, because only then it is known where the text
 tower lies. That tower is locked; what is learned is the image tower and one projection of the text. What the two
-together are for is naming: kind, colour and size of the one thing in a crop, and the kind of scene in a frame. Counting,
+together are for is naming: kind, colour and size of the one thing in a crop, and the kind of scene in a frame. Counts,
 relations and negation are not: MiniLM cannot tell them apart (`words_report.cosines`).
 """
 
