@@ -1,4 +1,4 @@
-"""The label of a camera frame, from the simulator's state and segmentation pictures: ground truth, for fitting and tests.
+"""Labels of camera frames from the simulator's state and segmentation pictures: ground truth, for fitting and tests.
 
 How much of a thing is visible is its number of pixels in the picture of the whole scene, as a share of its pixels in a
 picture of it alone. Things whose boxes lie apart in the picture cannot hide each other, so they share one such picture.

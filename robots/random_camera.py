@@ -39,7 +39,7 @@ def draw_camera(
     """A camera from these ranges that has the whole area in its picture, None where none was found.
 
     Args:
-        away_from_deg: A direction (azimuth in the world) from which no oblique picture is taken: the robot stands there.
+        away_from_deg: Azimuth (world) of where the robot stands: no oblique picture is taken from there.
     """
     for _ in range(_TRIES):
         fov = float(rng.uniform(*ranges.fov_deg))
@@ -71,7 +71,7 @@ def _aimed(rng: np.random.Generator, area: Area, axes: Array, numbers: tuple[flo
 
 
 def _axes(azimuth: float, elevation: float, roll: float) -> Array:
-    """world_from_camera rotation, (3, 3): columns right, up, back. The camera stands in the direction of the azimuth."""
+    """world_from_camera rotation, (3, 3), columns right, up, back; the camera stands in the azimuth's direction."""
     back = np.array(
         [math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation)]
     )

@@ -54,9 +54,9 @@ def draw_shade(rng: np.random.Generator, name: str, apart_from: Sequence[Triple]
 
 
 def shade_margin(rgb: NDArray[np.float64], name: str) -> float:
-    """How much nearer (CIELAB) a colour is to an example of `name` than to one of any other; negative where it is not."""
+    """How much nearer (CIELAB) a colour is to an example of `name` than to one of any other name; may be negative."""
     distance = np.linalg.norm(_REFERENCE_LAB - lab(rgb), axis=1)
-    own = _REFERENCE_NAMES == name
+    own = np.isin(_REFERENCE_NAMES, name)
     return float(distance[~own].min() - distance[own].min())
 
 

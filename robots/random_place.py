@@ -112,9 +112,7 @@ def _special(
     return None
 
 
-def _free(
-    rng: np.random.Generator, thing: RandomThing, spots: list[Spot], half_m: tuple[float, float]
-) -> Spot | None:
+def _free(rng: np.random.Generator, thing: RandomThing, spots: list[Spot], half_m: tuple[float, float]) -> Spot | None:
     """Anywhere on the area, clear of everything."""
     radius = outline_radius(thing)
     room = [half - radius - GAP_M for half in half_m]

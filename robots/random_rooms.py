@@ -1,4 +1,4 @@
-"""Random mazes and rooms, seen from above: walls, doors, pillars and other fixed things, zones, sometimes a point robot.
+"""Random mazes and rooms, seen from above: walls, doors, fixed things, zones, sometimes a point robot.
 
 Mazes are like Gymnasium-Robotics' PointMaze (cells with walls as wide as the ways), rooms like the shipped scene
 `rooms`. Frame B is the pose of the site `start`.
@@ -138,9 +138,10 @@ def _scatter(rng: np.random.Generator, things: Sequence[RandomThing], plan: Plan
 
 def _draw_things(rng: np.random.Generator, plan: Plan, rules: Rules) -> tuple[RandomThing, ...]:
     """Zones, pillars, blocks and balls that suit the width of the ways; all of them are fixed."""
-    scale, count = plan.scale_m, int(rng.integers(0, 6))
-    if rules.objects[1] > 6:
-        count += 4
+    scale = plan.scale_m
+    # Ordinary splits have few things here: mazes are narrow.
+    few, many = (rules.objects[0], rules.objects[1]) if rules.objects[0] > 1 else (0, 5)
+    count = int(rng.integers(few, many + 1))
     sizes = replace(rules.sizes, zone_half_m=(0.3 * scale, 0.5 * scale))
     things = [
         _raised(draw_zone(rng, f"zone{i + 1}", str(rng.choice(("tray", "disc"))), sizes), 0.004)
@@ -240,7 +241,13 @@ def _draw_rooms(rng: np.random.Generator) -> Plan:
     gaps: list[Region] = []
     if both or rng.random() < 0.5:
         columns = [(-a, x - thick), (x + thick, a)]
-        _divide(rng, [(-b, y - thick), (y + thick, b)] if both else rows, walls, gaps, lambda u, v: (x - thick, x + thick, u, v))
+        _divide(
+            rng,
+            [(-b, y - thick), (y + thick, b)] if both else rows,
+            walls,
+            gaps,
+            lambda u, v: (x - thick, x + thick, u, v),
+        )
     if both or len(columns) == 1:
         rows = [(-b, y - thick), (y + thick, b)]
         _divide(rng, columns, walls, gaps, lambda u, v: (u, v, y - thick, y + thick))
@@ -272,8 +279,12 @@ def _fixed_xml(rng: np.random.Generator, plan: Plan) -> str:
     for index, (x0, x1, y0, y1) in enumerate(plan.walls):
         size = numbers(((x1 - x0) / 2, (y1 - y0) / 2, half))
         place = numbers(((x0 + x1) / 2, (y0 + y1) / 2, half))
-        lines.append(f'    <body name="wall{index + 1}" pos="{place}"><geom type="box" size="{size}" material="top"/></body>')
+        lines.append(
+            f'    <body name="wall{index + 1}" pos="{place}"><geom type="box" size="{size}" material="top"/></body>'
+        )
     x0, x1, y0, y1 = plan.regions[int(rng.integers(len(plan.regions)))]
     place = numbers((float(rng.uniform(x0, x1)), float(rng.uniform(y0, y1)), 0.1))
-    lines.append(f'    <site name="start" pos="{place}" size="{0.2 * plan.scale_m!r}" rgba="0 0 0 {rng.choice([0, 0.3])}"/>')
+    lines.append(
+        f'    <site name="start" pos="{place}" size="{0.2 * plan.scale_m!r}" rgba="0 0 0 {rng.choice([0, 0.3])}"/>'
+    )
     return "\n".join(lines) + "\n"

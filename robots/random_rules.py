@@ -1,4 +1,4 @@
-"""What the splits of random scenes are made of: fitting, validation, and four that differ from fitting in one way each."""
+"""What the splits of random scenes are made of: fitting, validation, and four that differ from it in one way each."""
 
 from __future__ import annotations
 

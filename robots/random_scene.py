@@ -189,6 +189,8 @@ class RandomScene:
     fixed: str
     """MJCF of the bodies and geoms that no view changes; their materials are `top` and `ground`."""
     sky: tuple[Triple, Triple] = ((0.85, 0.9, 0.95), (0.6, 0.7, 0.8))
+    haze: float = 0.0
+    """How opaque the insides of zones are drawn; MuJoCo lets even faint ones cast shadows."""
 
     @property
     def xml(self) -> str:
@@ -229,7 +231,7 @@ def scene_xml(scene: RandomScene, view: View) -> str:
     """The MJCF of a view."""
     look = view.look
     fixed = scene.fixed.replace('"top"', f'"top{look.top}"').replace('"ground"', f'"ground{look.ground}"')
-    bodies = "\n".join(_thing_xml(thing, put) for thing, put in zip(scene.things, view.puts, strict=True))
+    bodies = "\n".join(_thing_xml(thing, put, scene.haze) for thing, put in zip(scene.things, view.puts, strict=True))
     camera, kind = view.camera, f"{scene.kind}_{scene.seed}"
     return f"""<mujoco model="{kind}">
   <option timestep="0.002"/>
@@ -309,12 +311,14 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _thing_xml(thing: RandomThing, put: Put) -> str:
+def _thing_xml(thing: RandomThing, put: Put, haze: float) -> str:
     lines = [f'    <body name="{thing.name}" pos="{numbers(put.position_m)}" quat="{numbers(put.quaternion)}">']
     if thing.role == "object":
         lines.append("      <freejoint/>")
     if thing.role == "robot":
-        lines += [f'      <joint name="ball_{a}" type="slide" axis="{v}"/>' for a, v in (("x", "1 0 0"), ("y", "0 1 0"))]
+        lines += [
+            f'      <joint name="ball_{a}" type="slide" axis="{v}"/>' for a, v in (("x", "1 0 0"), ("y", "0 1 0"))
+        ]
     mass = f' mass="{0.2 / len(thing.parts)!r}" condim="4"' if thing.role == "object" else ""
     look = f'material="{FINISHES[put.finish][0]}" rgba="{numbers(put.rgb)} 1"{mass}'
     for index, part in enumerate(thing.parts):
@@ -327,6 +331,6 @@ def _thing_xml(thing: RandomThing, put: Put) -> str:
         up = thing.inside_m[-1]
         lines.append(
             f'      <site name="{thing.name}" type="{shape}" size="{numbers(thing.inside_m)}" pos="0 0 {up!r}"'
-            f' rgba="{numbers(put.rgb)} 0.05"/>'
+            f' rgba="{numbers((*put.rgb, haze))}"/>'
         )
     return "\n".join([*lines, "    </body>"])

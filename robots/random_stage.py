@@ -143,15 +143,17 @@ class Stage:
         model.geom_matid[self._top] = model.material(f"top{look.top}").id
         model.geom_matid[self._ground] = model.material(f"ground{look.ground}").id
         for index in range(LIGHTS):
-            light = model.light(light_name(index))
-            light.active[:] = index < len(look.lights)
-            if index < len(look.lights):
-                lamp = look.lights[index]
+            lamp = look.lights[index] if index < len(look.lights) else None
+            # Not through the accessors of a named light: writing to their flags has no effect.
+            light = model.light(light_name(index)).id
+            model.light_active[light] = lamp is not None
+            if lamp is not None:
                 kind = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL if lamp.sun else mujoco.mjtLightType.mjLIGHT_SPOT
-                light.type[:], light.castshadow[:] = kind, lamp.shadow
-                light.pos[:], light.dir[:] = lamp.position_m, np.array(lamp.direction) / np.linalg.norm(lamp.direction)
-                light.diffuse[:], light.specular[:] = lamp.diffuse, lamp.specular
-                light.cutoff[:], light.exponent[:] = lamp.cutoff_deg, lamp.exponent
+                model.light_type[light], model.light_castshadow[light] = kind, lamp.shadow
+                model.light_pos[light] = lamp.position_m
+                model.light_dir[light] = np.array(lamp.direction) / np.linalg.norm(lamp.direction)
+                model.light_diffuse[light], model.light_specular[light] = lamp.diffuse, lamp.specular
+                model.light_cutoff[light], model.light_exponent[light] = lamp.cutoff_deg, lamp.exponent
 
     def _into_the_hand(self, thing: RandomThing) -> None:
         """The held thing between the pads, where the arm really is."""

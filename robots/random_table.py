@@ -50,7 +50,7 @@ def draw_table_scene(rng: np.random.Generator, seed: int, rules: Rules, kind: Sc
     scene = RandomScene(
         seed=seed, split=rules.split, kind=kind, robot="fetch" if robot else "none", area=area,
         things=(*things, *(thing for thing, _ in furniture)), views=(), tops=tops,
-        grounds=grounds, fixed=fixed, sky=_sky(rng),
+        grounds=grounds, fixed=fixed, sky=_sky(rng), haze=0.05 if rng.random() < 0.4 else 0.0,
     )  # fmt: skip
     views: list[View] = []
     for _ in range(_TRIES * rules.views):
@@ -135,7 +135,7 @@ def _paint(
             continue
         zone = thing.role == "zone"
         names = special.get(index) or allowed_colours(thing.kind)
-        painted.append(_stand_out(rng, names, [*surface.tones, *([] if zone else zones)], 25.0 if zone else 13.0))
+        painted.append(_stand_out(rng, names, [*surface.tones, *([] if zone else zones)], 25.0 if zone else 16.0))
         zones += [painted[-1][1]] if zone else []
     return painted
 
@@ -188,7 +188,7 @@ def _burdened(spot: Spot, spots: list[Spot]) -> bool:
 
 
 def robot_yaw(area: Area) -> float:
-    """Which way the arm looks when it stands before the area by the rule of `robots.placement`: along its shorter side."""
+    """Which way the arm looks that stands before the area by the rule of `robots.placement`: along its shorter side."""
     x, y = math.cos(area.yaw_rad), math.sin(area.yaw_rad)
     if area.half_m[0] > area.half_m[1]:
         x, y = -y, x
@@ -262,7 +262,7 @@ def _draw_furniture(rng: np.random.Generator, area: Area) -> list[tuple[RandomTh
     """Up to three things that stand on the floor far from the table; they are fixed and have names."""
     found = []
     for index in range(int(rng.choice([0, 1, 2, 3], p=[0.5, 0.25, 0.15, 0.1]))):
-        half = tuple(float(v) for v in rng.uniform(0.12, 0.3, 3))
+        half = tuple(float(v) for v in rng.uniform(0.05, 0.3, 3))
         around, far = float(rng.uniform(0, 2 * math.pi)), float(rng.uniform(*_FURNITURE_M))
         name = str(rng.choice(allowed_colours("block")))
         thing = RandomThing(f"furniture{index + 1}", "landmark", "block", (Part("box", half),), half)  # type: ignore[arg-type]

@@ -65,7 +65,9 @@ def draw_pillar(rng: np.random.Generator, name: str, radius_m: tuple[float, floa
     """A tall cylinder that stands fixed."""
     radius = float(rng.uniform(*radius_m))
     height = radius * float(rng.uniform(2.2, 4.5))
-    return RandomThing(name, "landmark", "pillar", (Part("cylinder", (radius, height)),), (radius, radius, height), True)
+    return RandomThing(
+        name, "landmark", "pillar", (Part("cylinder", (radius, height)),), (radius, radius, height), True
+    )
 
 
 _Shape = tuple[tuple[Part, ...], Triple, bool, bool]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from robots.random_rules import HELD_OUT, SPLITS, split_rules
 from robots.random_scene import RandomScene, SceneKind
 from robots.random_stage import Stage
 from robots.random_table import draw_table_scene
+from robots.rendering import drawing
 
 __all__ = ["HELD_OUT", "SPLITS", "RandomScene", "RandomizerConfig", "SceneRandomizer", "labelled_frames"]
 
@@ -66,7 +68,7 @@ class SceneRandomizer:
         return draw_table_scene(rng, seed, self._rules, kind, arm)
 
     def frames(self, seed: int, width: int = 320, height: int = 240) -> Iterator[tuple[Frame, FrameLabel]]:
-        """The labelled frames of one scene: colour, depth, camera. A view in which the arm hits something is left out."""
+        """The labelled frames of one scene, with depth. A view in which the arm hits something is left out."""
         scene = self.draw(seed)
         with tempfile.TemporaryDirectory(prefix="random_scene_") as folder:
             stage = Stage(scene, Path(folder))
@@ -77,10 +79,10 @@ class SceneRandomizer:
 
 
 def labelled_frames(
-    config: RandomizerConfig, first_seed: int, width: int = 320, height: int = 240
+    config: RandomizerConfig, first_seed: int, scenes: int | None = None, width: int = 320, height: int = 240
 ) -> Iterator[tuple[Frame, FrameLabel]]:
-    """Labelled frames without end, scene by scene from this seed on."""
-    randomizer, seed = SceneRandomizer(config), first_seed
-    while True:
-        yield from randomizer.frames(seed, width, height)
-        seed += 1
+    """Labelled frames scene by scene, of so many scenes from this seed on; without end where None."""
+    randomizer = SceneRandomizer(config)
+    with drawing():
+        for seed in count(first_seed) if scenes is None else range(first_seed, first_seed + scenes):
+            yield from randomizer.frames(seed, width, height)

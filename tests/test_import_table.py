@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FIRST_NAMES = "types errors protocols spec rng facts binding bundle_format wire seal"
+FIRST_NAMES = "types errors protocols spec rng facts binding bundle_format wire seal labels"
 FIRST = {f"embodied.{name}" for name in FIRST_NAMES.split()}
 ENCODER = {"embodied.text_encoder"}
 HEAVY = {
@@ -24,7 +24,7 @@ HEAVY = {
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "first": (set(), set()),
     "robots": (FIRST, {"mujoco", "gymnasium", "gymnasium_robotics", "PIL"}),
-    "vlm_describer": (FIRST | ENCODER, {"torch", "open_clip", "transformers"}),
+    "vlm_describer": (FIRST | ENCODER, {"torch", "open_clip", "transformers", "h5py"}),
     "embodied.learning": (FIRST, {"torch", "h5py", "safetensors"}),
     "embodied.planning": (FIRST | ENCODER, {"torch", "httpx", "openai", "jsonschema"}),
     "embodied.hierarchy": (FIRST, set()),
