@@ -64,7 +64,7 @@ class Habits:
     """How often a thing that could do so..."""
 
     in_zone: float = 0.3
-    on_top: float = 0.22
+    on_top: float = 0.3
     touching: float = 0.2
 
 

@@ -262,7 +262,7 @@ def _draw_furniture(rng: np.random.Generator, area: Area) -> list[tuple[RandomTh
     """Up to three things that stand on the floor far from the table; they are fixed and have names."""
     found = []
     for index in range(int(rng.choice([0, 1, 2, 3], p=[0.5, 0.25, 0.15, 0.1]))):
-        half = tuple(float(v) for v in rng.uniform(0.05, 0.3, 3))
+        half = tuple(float(v) for v in rng.uniform(0.06, 0.3) * rng.uniform(0.55, 1.0, 3))
         around, far = float(rng.uniform(0, 2 * math.pi)), float(rng.uniform(*_FURNITURE_M))
         name = str(rng.choice(allowed_colours("block")))
         thing = RandomThing(f"furniture{index + 1}", "landmark", "block", (Part("box", half),), half)  # type: ignore[arg-type]
