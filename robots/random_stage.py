@@ -99,12 +99,12 @@ class Stage:
             self._into_the_hand(self.scene.things[view.grip.holds])
 
     def arm_depth_m(self) -> float:
-        """How deep the arm reaches into anything but itself."""
+        """How deep the arm reaches into anything, itself included: it came to its place with contacts off."""
         if self._poser is None:
             return 0.0
         arm = self._poser.geoms
         pairs = zip(self.data.contact.geom, self.data.contact.dist, strict=True)
-        return max((-float(dist) for (a, b), dist in pairs if arm[a] != arm[b]), default=0.0)
+        return max((-float(dist) for (a, b), dist in pairs if arm[a] or arm[b]), default=0.0)
 
     def shoot(self, index: int, width: int = 320, height: int = 240) -> tuple[Frame, FrameLabel]:
         """The frame of the applied view, with depth, and its label; `index` is the view's."""
