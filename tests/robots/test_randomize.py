@@ -80,7 +80,7 @@ def test_a_shade_stands_out_where_it_can() -> None:
 def test_held_out_pairs_are_in_their_split_alone() -> None:
     pairs = {split: set() for split in SPLITS}
     for split in SPLITS:
-        for scene in scenes(split, 14):
+        for scene in scenes(split, 20):
             for index in range(len(scene.views)):
                 held = [c in HELD_OUT.get(kind, ()) for _, kind, c, _ in scene.listing(index)]
                 assert any(held) == (
