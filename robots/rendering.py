@@ -13,6 +13,8 @@ import os
 import subprocess
 import sys
 import weakref
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import mujoco
@@ -33,6 +35,8 @@ _PROBE = "from mujoco.{} import GLContext; c = GLContext(8, 8); c.make_current()
 _PROBE_SECONDS = 30.0
 _REMEDY = "install the Debian packages libegl1 libgl1 (EGL) or libosmesa6 (software), then try again"
 _MAX_GEOMS = 5000
+_SEEN_ALPHA = 0.5
+"""What is less opaque than this tints a picture, but is nothing that a depth camera measures: the insides of zones."""
 
 
 class RenderError(UserError):
@@ -145,19 +149,14 @@ class SceneRenderer:
         Without a camera it is the scene's first own camera, else a free one that shows the whole work area as it was
         at the first such picture (so that a film does not sway). Intrinsics are in pixels with pixel centres at
         integers: the optical axis passes through ((width - 1) / 2, (height - 1) / 2). Depth is the distance along the
-        optical axis in metres; where nothing is seen it is that of the far clipping plane.
+        optical axis in metres, of what is at least half opaque; where nothing is seen it is that of the far clipping
+        plane.
 
         Raises:
             RenderError: No OpenGL, or a size outside 1..4096.
             UserError: There is no camera of that name.
         """
-        if not (1 <= width <= MAX_SIDE and 1 <= height <= MAX_SIDE):
-            raise RenderError(f"a picture of {width} x {height} pixels: each side must be within 1..{MAX_SIDE}")
-        view, name = self._camera(data, camera)
-        scene, context = self._open(width, height)
-        categories = mujoco.mjtCatBit.mjCAT_ALL.value
-        mujoco.mjv_updateScene(self._model, data, self._option, None, view, categories, scene)
-        viewport = mujoco.MjrRect(0, 0, width, height)
+        name, scene, context, viewport = self._look(data, camera, width, height)
         mujoco.mjr_render(viewport, scene, context)
         rgb = np.empty((height, width, 3), dtype=np.uint8)
         mujoco.mjr_readPixels(rgb, None, viewport, context)
@@ -170,6 +169,35 @@ class SceneRenderer:
             world_from_camera=_pose(scene),
         )
 
+    def segmentation(
+        self,
+        data: mujoco.MjData,
+        camera: str | mujoco.MjvCamera | None = None,
+        width: int = 320,
+        height: int = 240,
+        geoms: Collection[int] | None = None,
+    ) -> NDArray[np.int32]:
+        """Which geom each pixel shows, (H, W) geom ids, -1 where there is none; otherwise as `render`.
+
+        This is ground truth: labels and tests may read it, describers may not. Geoms that are less than half opaque
+        are not there, and sites never are.
+
+        Args:
+            geoms: Only these are there, as if the scene held nothing else; all of them where None.
+        """
+        _, scene, context, viewport = self._look(data, camera, width, height)
+        table = np.full(scene.ngeom + 1, -1, dtype=np.int32)
+        for item in scene.geoms[: scene.ngeom]:
+            chosen = item.objtype == mujoco.mjtObj.mjOBJ_GEOM and (geoms is None or item.objid in geoms)
+            if chosen and item.rgba[3] >= _SEEN_ALPHA:
+                table[item.segid + 1] = item.objid
+            else:
+                item.segid = -1
+        _render_flat(viewport, scene, context)
+        colours = np.empty((height, width, 3), dtype=np.uint8)
+        mujoco.mjr_readPixels(colours, None, viewport, context)
+        return table[colours[::-1].astype(np.int32) @ np.array([1, 1 << 8, 1 << 16], dtype=np.int32)]
+
     def close(self) -> None:
         """Frees OpenGL; a later picture opens it again."""
         if self._context is not None:
@@ -180,6 +208,18 @@ class SceneRenderer:
 
     def __del__(self) -> None:
         self.close()
+
+    def _look(
+        self, data: mujoco.MjData, camera: str | mujoco.MjvCamera | None, width: int, height: int
+    ) -> tuple[str, mujoco.MjvScene, mujoco.MjrContext, mujoco.MjrRect]:
+        """The camera's name, and everything ready to be drawn from it."""
+        if not (1 <= width <= MAX_SIDE and 1 <= height <= MAX_SIDE):
+            raise RenderError(f"a picture of {width} x {height} pixels: each side must be within 1..{MAX_SIDE}")
+        view, name = self._camera(data, camera)
+        scene, context = self._open(width, height)
+        categories = mujoco.mjtCatBit.mjCAT_ALL.value
+        mujoco.mjv_updateScene(self._model, data, self._option, None, view, categories, scene)
+        return name, scene, context, mujoco.MjrRect(0, 0, width, height)
 
     def _camera(self, data: mujoco.MjData, camera: str | mujoco.MjvCamera | None) -> tuple[mujoco.MjvCamera, str]:
         if isinstance(camera, mujoco.MjvCamera):
@@ -206,16 +246,40 @@ class SceneRenderer:
 
     def _depth(self, viewport: mujoco.MjrRect, scene: mujoco.MjvScene, context: mujoco.MjrContext) -> FloatArray:
         """Rendered again as flat colours, without which the buffer is coarse far away (as `mujoco.Renderer` does)."""
-        flags = scene.flags.copy()
-        scene.flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = True
-        scene.flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = True
-        mujoco.mjr_render(viewport, scene, context)
-        np.copyto(scene.flags, flags)
+        for item in scene.geoms[: scene.ngeom]:
+            if item.rgba[3] < _SEEN_ALPHA:
+                item.segid = -1
+        _render_flat(viewport, scene, context)
         buffer = np.empty((viewport.height, viewport.width), dtype=np.float32)
         mujoco.mjr_readPixels(None, buffer, viewport, context)
         near, far = scene.camera[0].frustum_near, scene.camera[0].frustum_far
         # Reversed depth buffer, 1 at the near plane and 0 at the far one: 1/z is linear in it.
         return (near * far / (near + buffer[::-1].astype(np.float64) * (far - near))).astype(np.float32)
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Keeps the process's OpenGL context while models are drawn one after the other.
+
+    Otherwise it goes with the last open renderer, and the next one makes it anew, which takes a quarter of a second.
+
+    Raises:
+        RenderError: No OpenGL.
+    """
+    _PROCESS.acquire()
+    try:
+        yield
+    finally:
+        _PROCESS.release()
+
+
+def _render_flat(viewport: mujoco.MjrRect, scene: mujoco.MjvScene, context: mujoco.MjrContext) -> None:
+    """Draws each item in the flat colour that is its `segid` + 1, and none whose `segid` is -1."""
+    flags = scene.flags.copy()
+    scene.flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = True
+    scene.flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = True
+    mujoco.mjr_render(viewport, scene, context)
+    np.copyto(scene.flags, flags)
 
 
 _PROCESS = _ProcessContext()

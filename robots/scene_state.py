@@ -90,6 +90,18 @@ class SceneReader:
                 return thing.body
         raise KeyError(entity_id)
 
+    def geoms_of(self, entity_id: str) -> tuple[int, ...]:
+        """Ids of an entity's geoms, none for a place; KeyError where there is no such entity."""
+        for thing in self._things:
+            if thing.id == entity_id:
+                return tuple(extent.geom for extent in thing.extents)
+        raise KeyError(entity_id)
+
+    @property
+    def robot_geoms(self) -> tuple[int, ...]:
+        """Ids of the robot's geoms, none where there is no robot."""
+        return tuple(np.flatnonzero(self._robot_body[self._model.geom_bodyid]).tolist())
+
     @property
     def object_ids(self) -> tuple[str, ...]:
         """Ids of the movable things, in the order of their bodies."""

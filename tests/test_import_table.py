@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FIRST_NAMES = "types errors protocols spec rng facts colours binding bundle_format wire seal"
+FIRST_NAMES = "types errors protocols spec rng facts colours labels binding bundle_format wire seal"
 FIRST = {f"embodied.{name}" for name in FIRST_NAMES.split()}
 ENCODER = {"embodied.text_encoder"}
 HEAVY = {
@@ -25,7 +25,10 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "first": (set(), set()),
     "embodied.text_encoder": (FIRST, {"torch", "transformers", "safetensors"}),
     "robots": (FIRST, {"mujoco", "gymnasium", "gymnasium_robotics", "PIL"}),
-    "vlm_describer": (FIRST | ENCODER, {"torch", "open_clip", "transformers", "matplotlib"}),
+    "vlm_describer": (
+        FIRST | ENCODER,
+        {"torch", "open_clip", "transformers", "safetensors", "huggingface_hub", "scipy", "h5py", "PIL", "matplotlib"},
+    ),
     "embodied.learning": (FIRST, {"torch", "h5py", "safetensors"}),
     "embodied.planning": (FIRST | ENCODER, {"torch", "httpx", "openai", "jsonschema"}),
     "embodied.hierarchy": (FIRST, set()),
