@@ -17,7 +17,7 @@ ENCODER = {"embodied.text_encoder"}
 HEAVY = {
     "torch", "mujoco", "gymnasium", "gymnasium_robotics", "hydra", "omegaconf", "onnx", "onnxruntime", "open_clip",
     "transformers", "h5py", "matplotlib", "PIL", "imageio", "jsonschema", "safetensors", "httpx", "openai", "tqdm",
-    "tensorboard", "onnxscript", "yaml", "stable_baselines3", "sb3_contrib", "rliable",
+    "tensorboard", "onnxscript", "yaml", "stable_baselines3", "sb3_contrib", "rliable", "scipy", "huggingface_hub",
 }  # fmt: skip
 
 # package: (ours that it may import beside itself, heavy third parties)
