@@ -128,6 +128,8 @@ class SceneRenderer:
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
         self._option = mujoco.MjvOption()
+        self._solid = mujoco.MjvOption()
+        self._solid.sitegroup[:] = 0
         self._scene: mujoco.MjvScene | None = None
         self._context: mujoco.MjrContext | None = None
         self._default: tuple[mujoco.MjvCamera, str] | None = None
@@ -145,7 +147,8 @@ class SceneRenderer:
         Without a camera it is the scene's first own camera, else a free one that shows the whole work area as it was
         at the first such picture (so that a film does not sway). Intrinsics are in pixels with pixel centres at
         integers: the optical axis passes through ((width - 1) / 2, (height - 1) / 2). Depth is the distance along the
-        optical axis in metres; where nothing is seen it is that of the far clipping plane.
+        optical axis in metres, to bodies only: the picture shows sites, the depth does not. Where nothing is seen it is
+        that of the far clipping plane.
 
         Raises:
             RenderError: No OpenGL, or a size outside 1..4096.
@@ -165,9 +168,9 @@ class SceneRenderer:
             rgb=rgb[::-1].copy(),
             camera=name,
             time_s=float(data.time),
-            depth_m=self._depth(viewport, scene, context) if depth else None,
             intrinsics=_intrinsics(scene, width, height),
             world_from_camera=_pose(scene),
+            depth_m=self._depth(data, view, viewport) if depth else None,
         )
 
     def close(self) -> None:
@@ -204,8 +207,14 @@ class SceneRenderer:
             mujoco.mjr_resizeOffscreen(max(width, context.offWidth), max(height, context.offHeight), context)
         return self._scene, context
 
-    def _depth(self, viewport: mujoco.MjrRect, scene: mujoco.MjvScene, context: mujoco.MjrContext) -> FloatArray:
-        """Rendered again as flat colours, without which the buffer is coarse far away (as `mujoco.Renderer` does)."""
+    def _depth(self, data: mujoco.MjData, view: mujoco.MjvCamera, viewport: mujoco.MjrRect) -> FloatArray:
+        """Rendered again as flat colours, without which the buffer is coarse far away (as `mujoco.Renderer` does).
+
+        Sites are left out: they are marks, not matter, and a zone's would hide what lies in it.
+        """
+        scene, context = self._open(viewport.width, viewport.height)
+        categories = mujoco.mjtCatBit.mjCAT_ALL.value
+        mujoco.mjv_updateScene(self._model, data, self._solid, None, view, categories, scene)
         flags = scene.flags.copy()
         scene.flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = True
         scene.flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = True
