@@ -7,7 +7,8 @@ depth and changes of colour (`locate_segment`), upright forms fitted to each par
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 from embodied.types import BaseFrame, BoolArray, FloatArray, Frame
 from vlm_describer.frames import checked_frame
 from vlm_describer.locate_cloud import Cloud, make_cloud
-from vlm_describer.locate_segment import Segment, chroma, find_segments
+from vlm_describer.locate_robot import HANGS_M, RobotParts
+from vlm_describer.locate_segment import Segment, find_segments
 from vlm_describer.locate_surfaces import Plane, find_planes, is_map, outline, work_plane
-from vlm_describer.located import SHAPES, Item, Located, RoleHint, Surface
-from vlm_describer.shapes_fit import FLAT_M, Form, Visible, choose, fit_forms, top_height
+from vlm_describer.located import SHAPES, Item, Located, RoleHint, Surface, SurfaceRole
+from vlm_describer.shapes_fit import FLAT_M, Form, Visible, choose, fit_forms, round_box, top_height
 
 Array = NDArray[np.float64]
 
@@ -30,8 +32,7 @@ _SUPPORT_BELOW_M = 0.008
 """A support may reach so far above the lowest point that is seen."""
 _NEARER_M = 0.01
 """A neighbour so much nearer than a thing's edge hides part of it."""
-_ROBOT_HEIGHT_M = 0.25
-_ROBOT_EXTENT_M = 0.30
+_ROBOT_CONFIDENCE = 0.9
 _WALL_RATIO = 4.0
 """A wall is so many times as long as it is thick, or..."""
 _WALL_SHARE = 0.25
@@ -51,6 +52,7 @@ class _Part:
     low: float
     high: float
     cut: bool
+    robot: bool = False
 
 
 def locate(frame: Frame, base: BaseFrame | None = None) -> Located:
@@ -68,7 +70,7 @@ def locate(frame: Frame, base: BaseFrame | None = None) -> Located:
     """
     frame = checked_frame(frame)
     base = base if base is not None else BaseFrame()
-    kind = "world" if frame.world_from_camera is not None else "camera"
+    kind: Literal["world", "camera"] = "world" if frame.world_from_camera is not None else "camera"
     if frame.depth_m is None or frame.intrinsics is None:
         return Located((), (), kind, base, "there is no depth or no intrinsics, so nothing can be placed")
     cloud = make_cloud(frame, base)
@@ -93,7 +95,6 @@ class _Builder:
         self._planes = [work, *(p for p in planes if p is not work)]
         self._floor = lowest if lowest is not work else None
         self._map = is_map(list(planes), cloud)
-        self._tint = chroma(cloud)
 
     def build(self) -> Located:
         segments = find_segments(self._cloud, self._planes, self._planes[0])
@@ -101,15 +102,14 @@ class _Builder:
         for number, segment in enumerate(segments, start=1):
             owner[segment.mask] = number
         parts = [self._part(segment, owner, number) for number, segment in enumerate(segments, start=1)]
-        order = sorted(range(len(parts)), key=lambda k: (parts[k].segment.flat, *np.argwhere(segments[k].mask)[0]))
-        parts = [parts[k] for k in order]
+        parts = self._with_robot(parts, owner)
+        parts.sort(key=lambda part: (part.segment.flat, *np.argwhere(part.segment.mask)[0]))
         ids = [f"item{k}" for k in range(len(parts))]
         items = tuple(self._item(parts, ids, k) for k in range(len(parts)))
         surfaces = tuple(self._surface(plane, k) for k, plane in enumerate(self._planes))
         reason = "" if items else "the surface is empty"
-        frame = "world" if self._world else "camera"
         base = self._base if self._world else BaseFrame()
-        return Located(items, surfaces, frame, base, reason, self._map)
+        return Located(items, surfaces, "world" if self._world else "camera", base, reason, self._map)
 
     def _part(self, segment: Segment, owner: NDArray[np.int32], number: int) -> _Part:
         mask, cloud = segment.mask, self._cloud
@@ -127,6 +127,53 @@ class _Builder:
         hull = outline(points[:, 0].astype(np.float32), points[:, 1].astype(np.float32))
         low, high = float(np.sort(points[:, 2])[: max(2, len(points) // 50)].mean()), top_height(points[:, 2])
         return _Part(segment, points, edge.ravel()[rows], hidden.ravel()[rows], hull, low, high, cut)
+
+    def _with_robot(self, parts: list[_Part], owner: NDArray[np.int32]) -> list[_Part]:
+        """Parts in which those of a robot are one."""
+        if self._map:
+            return parts
+        names = [str(k) for k in range(len(parts))]
+        supports = [self._support(parts, names, k) for k in range(len(parts))]
+        work = self._planes[0]
+        robot = RobotParts(
+            points=[part.points for part in parts],
+            hangs=[
+                below is None and part.low - self._ground(part) > HANGS_M
+                for part, (_, below) in zip(parts, supports, strict=True)
+            ],
+            cut=[part.cut for part in parts],
+            colourful=[self._spread_of_shares(part.segment) for part in parts],
+            on_work=[self._stands_on_work(k, supports) for k in range(len(parts))],
+            over_work=[_contains(work.hull, part.points[:, :2].mean(axis=0)) for part in parts],
+            middle=(work.hull.min(axis=0) + work.hull.max(axis=0)) / 2,
+            work_height=work.height_m,
+        ).members()
+        if not robot:
+            return parts
+        mask = np.logical_or.reduce([parts[k].segment.mask for k in robot])
+        number = int(owner.max()) + 1
+        owner[mask] = number
+        joined = replace(self._part(Segment(mask, parts[robot[0]].segment.plane, False), owner, number), robot=True)
+        return [joined, *(part for k, part in enumerate(parts) if k not in robot)]
+
+    def _ground(self, part: _Part) -> float:
+        a, b, c = part.segment.plane.coefficients
+        x, y, _ = part.points.mean(axis=0)
+        return float(a * x + b * y + c)
+
+    def _spread_of_shares(self, segment: Segment) -> float:
+        rows = np.flatnonzero(segment.mask)[::3]
+        share = np.median(self._cloud.chroma.reshape(3, -1)[:, rows], axis=1)
+        return float(share.max() - share.min())
+
+    def _stands_on_work(self, index: int, supports: list[tuple[float, str | None]]) -> bool:
+        """Whether what is beneath a part, and beneath that, is the work surface."""
+        for _ in range(len(supports)):
+            below = supports[index][1]
+            if below is None or below.startswith("surface"):
+                return below == "surface0"
+            index = int(below)
+        return False
 
     def _support(self, parts: list[_Part], ids: list[str], index: int) -> tuple[float, str | None]:
         """Height and id of what a part stands on."""
@@ -167,7 +214,7 @@ class _Builder:
         bottom, below = self._support(parts, ids, index)
         seen = Visible(part.points, part.edge, part.hidden, bottom, self._pixel(part), cloud.eye)
         forms = fit_forms(seen)
-        form = choose(forms)
+        form = round_box(seen) if part.robot else choose(forms)
         flat = part.segment.flat or form.size[2] <= FLAT_M
         mask = self._full(part.segment.mask)
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
@@ -192,23 +239,21 @@ class _Builder:
             flat=flat,
             cut=part.cut,
             occluded=bool(part.hidden.sum() >= 2),
-            rests_on=below,
+            rests_on=None if part.robot else below,
             role_hint=hint,
-            confidence=_confidence(int(part.segment.mask.sum()), form),
+            confidence=_ROBOT_CONFIDENCE if part.robot else _confidence(int(part.segment.mask.sum()), form),
         )
 
     def _hint(self, part: _Part, form: Form, flat: bool) -> RoleHint:
+        if part.robot:
+            return "robot-like"
         if flat:
             return "zone"
-        spread = np.ptp(part.points, axis=0)
         length = max(form.size[0], form.size[1])
         if self._map:
             across = max(self._planes[0].hull.max(axis=0) - self._planes[0].hull.min(axis=0))
             long = length > _WALL_RATIO * max(min(form.size[0], form.size[1]), 1e-3) or length > _WALL_SHARE * across
             return "wall-like" if long else "thing"
-        reach = part.high - part.segment.plane.height_m
-        if reach > _ROBOT_HEIGHT_M and (part.cut or float(spread.max()) > _ROBOT_EXTENT_M):
-            return "robot-like"
         if length > 0.5 and length > _WALL_RATIO * min(form.size[0], form.size[1]):
             return "wall-like"
         return "thing"
@@ -235,7 +280,7 @@ class _Builder:
         rgb, count = self._cloud.rgb.reshape(3, -1)[:, rows], len(rows)
         lit = np.median(rgb[:, int(0.65 * count) : max(int(0.92 * count), int(0.65 * count) + 1)], axis=1)
         dark = np.median(rgb[:, : max(1, count // 4)], axis=1)
-        tint = self._tint.reshape(3, -1)[:, rows]
+        tint = self._cloud.chroma.reshape(3, -1)[:, rows]
         share = np.median(tint, axis=1)
         spread = float(np.median(np.abs(tint - share[:, None]).sum(axis=0)))
         below = self._plane_colour(segment.plane)
@@ -250,7 +295,7 @@ class _Builder:
         low, high = plane.hull.min(axis=0), plane.hull.max(axis=0)
         centre = np.array([*((low + high) / 2), plane.height_m])
         half = (high - low) / 2
-        role = "work" if index == 0 else "floor" if plane is self._floor else "other"
+        role: SurfaceRole = "work" if index == 0 else "floor" if plane is self._floor else "other"
         return Surface(
             id=f"surface{index}",
             role=role,

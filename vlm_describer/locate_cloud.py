@@ -20,6 +20,8 @@ FARTHEST_M = 60.0
 _SKY_M = 8.0
 _SKY_TIMES = 5.0
 """The farthest distance is a clipping plane where it is beyond 8 m and so many times as far as what else is seen."""
+CHROMA_FLOOR = 0.10
+"""Added to the sum of the channels, so that dark pixels have little chroma."""
 _TRIES = 200
 _SAMPLE = 1500
 _PLANE_BAND = 0.006
@@ -42,6 +44,10 @@ class Cloud:
     """(3, h, w) in [0, 1]."""
     brightness: FloatArray
     """(h, w) sum of the three."""
+    chroma: FloatArray
+    """(3, h, w) each channel's share of the sum: what shading leaves alone, little where it is dark."""
+    up: FloatArray
+    """(h, w) upward component of the normals, see `up_component`."""
     pixel_m: FloatArray
     """(h, w) size that a pixel covers across the line of sight."""
     level_from_camera: NDArray[np.float64]
@@ -77,7 +83,18 @@ def make_cloud(frame: Frame, base: BaseFrame) -> Cloud | None:
         points[axis] += origin[axis]
     rgb = np.moveaxis(frame.rgb[::stride, ::stride], 2, 0).astype(np.float32) * np.float32(1 / 255)
     brightness = rgb[0] + rgb[1] + rgb[2]
-    return Cloud(points, depth, valid, rgb, brightness, depth * np.float32(stride / min(fx, fy)), level, stride)
+    return Cloud(
+        points=points,
+        depth=depth,
+        valid=valid,
+        rgb=rgb,
+        brightness=brightness,
+        chroma=rgb / (brightness + np.float32(CHROMA_FLOOR)),
+        up=up_component(points, valid),
+        pixel_m=depth * np.float32(stride / min(fx, fy)),
+        level_from_camera=level,
+        stride=stride,
+    )
 
 
 def up_component(points: FloatArray, valid: BoolArray, reach: int = 2) -> FloatArray:

@@ -45,16 +45,13 @@ class _Face:
     pixel_m: float
 
 
-def join_faces(
-    labels: LabelArray, touching: list[tuple[int, int]], cloud: Cloud, up: FloatArray
-) -> LabelArray:
+def join_faces(labels: LabelArray, touching: list[tuple[int, int]], cloud: Cloud) -> LabelArray:
     """Labels in which a part that is the side of a part of its own colour belongs to it.
 
     Args:
         labels: (h, w), 0 outside.
         touching: Pairs of labels that meet without a jump of depth.
         cloud: The points.
-        up: (h, w) upward component of the normals.
     """
     faces: dict[int, _Face] = {}
     parent: dict[int, int] = {}
@@ -68,7 +65,7 @@ def join_faces(
     for pair in touching:
         for k in pair:
             if k not in faces:
-                faces[k] = _face(np.flatnonzero(flat_labels == k), cloud, up)
+                faces[k] = _face(np.flatnonzero(flat_labels == k), cloud)
         if root(pair[0]) != root(pair[1]) and _one_thing(faces[pair[0]], faces[pair[1]]):
             parent[root(pair[1])] = root(pair[0])
     if not parent:
@@ -79,10 +76,10 @@ def join_faces(
     return table[labels]
 
 
-def _face(rows: NDArray[np.intp], cloud: Cloud, up: FloatArray) -> _Face:
+def _face(rows: NDArray[np.intp], cloud: Cloud) -> _Face:
     rows = rows[:: max(1, len(rows) // 500)]
     points = cloud.points.reshape(3, -1)[:, rows]
-    steep = up.ravel()[rows]
+    steep = cloud.up.ravel()[rows]
     level = steep > _TOP
     topped = level.sum() >= max(_LEAST_SIDE, 0.1 * len(rows))
     top = float(np.median(points[2][level])) if topped else None
@@ -139,7 +136,7 @@ def inside_hull(hull: Array, x: FloatArray | Array, y: FloatArray | Array, margi
     return (distance >= -margin).all(axis=1).reshape(np.shape(x))
 
 
-def part_levels(labels: LabelArray, cloud: Cloud, up: FloatArray) -> LabelArray:
+def part_levels(labels: LabelArray, cloud: Cloud) -> LabelArray:
     """Labels in which a part with two level tops at different heights, one over the other, is two things."""
     parted = labels
     following = int(labels.max()) + 1
@@ -149,7 +146,7 @@ def part_levels(labels: LabelArray, cloud: Cloud, up: FloatArray) -> LabelArray:
         if counts[k] < 40:
             continue
         rows = np.flatnonzero(flat == k)
-        upper = _upper_rows(rows, cloud, up)
+        upper = _upper_rows(rows, cloud)
         if upper is not None:
             parted = parted.copy() if parted is labels else parted
             parted.ravel()[upper] = following
@@ -157,10 +154,10 @@ def part_levels(labels: LabelArray, cloud: Cloud, up: FloatArray) -> LabelArray:
     return parted
 
 
-def _upper_rows(rows: NDArray[np.intp], cloud: Cloud, up: FloatArray) -> NDArray[np.intp] | None:
+def _upper_rows(rows: NDArray[np.intp], cloud: Cloud) -> NDArray[np.intp] | None:
     """Of a part's pixels those of the thing that stands on the rest; None where there is one level only."""
     x, y, z = cloud.points.reshape(3, -1)[:, rows]
-    level = up.ravel()[rows] > _TOP
+    level = cloud.up.ravel()[rows] > _TOP
     if level.sum() < 16:
         return None
     pixel = float(np.median(cloud.pixel_m.ravel()[rows]))

@@ -12,7 +12,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from embodied.types import BoolArray, FloatArray
-from vlm_describer.locate_cloud import Cloud, up_component
+from vlm_describer.locate_cloud import Cloud
 from vlm_describer.locate_parts import join_faces, part_levels
 from vlm_describer.locate_surfaces import BAND_M, Plane
 
@@ -28,8 +28,6 @@ DROP = 0.2
 """... where heights count so much only: a steep view shows a whole side within a pixel or two."""
 CHROMA_STEP = 0.10
 """Change of chroma (sum over the channels' shares) between neighbours that parts two things."""
-CHROMA_FLOOR = 0.10
-"""Added to the sum of the channels, so that dark pixels have little chroma."""
 LIGHT_STEP = 2.5
 """Change of brightness (a factor) between neighbours of one face that parts two things."""
 LEAST_PIXELS = 10
@@ -54,15 +52,8 @@ class Segment:
     flat: bool
 
 
-def chroma(cloud: Cloud) -> FloatArray:
-    """Each channel's share of the pixel's sum, (3, h, w): what shading leaves alone."""
-    return cloud.rgb / (cloud.brightness + np.float32(CHROMA_FLOOR))
-
-
 def find_segments(cloud: Cloud, planes: Sequence[Plane], work: Plane) -> list[Segment]:
     """Parts over the work surface, then flat ones on it, then those on lower and other surfaces."""
-    tint = chroma(cloud)
-    up = up_component(cloud.points, cloud.valid)
     taken = np.zeros(cloud.valid.shape, dtype=bool)
     segments: list[Segment] = []
     ordered = [work, *sorted((p for p in planes if p is not work), key=lambda p: -p.height_m)]
@@ -70,10 +61,10 @@ def find_segments(cloud: Cloud, planes: Sequence[Plane], work: Plane) -> list[Se
         over = plane.height_over(cloud.points)
         inside = _inside(plane, cloud, taken, over)
         raised = inside & (over > max(BAND_M, 4 * plane.noise_m))
-        flats = _flat_labels(cloud, plane, inside & ~raised, over, up, tint) if plane is work else None
+        flats = _flat_labels(cloud, plane, inside & ~raised, over) if plane is work else None
         if flats is not None:
             segments += [Segment(mask, plane, True) for mask in _masks(flats)]
-        labels = _split(cloud, raised, tint, up)
+        labels = _split(cloud, raised)
         segments += [Segment(mask, plane, False) for mask in _masks(labels)]
         taken |= inside | _column(plane, cloud, over)
     return segments
@@ -103,11 +94,11 @@ def _masks(labels: LabelArray) -> list[BoolArray]:
     return [labels == k for k in range(1, len(counts)) if counts[k] >= LEAST_PIXELS]
 
 
-def _split(cloud: Cloud, raised: BoolArray, tint: FloatArray, up: FloatArray) -> LabelArray:
+def _split(cloud: Cloud, raised: BoolArray) -> LabelArray:
     """Labels of raised pixels: first cut at jumps and colours, then small parts joined to what they touch."""
-    points, colours = cloud.points.reshape(3, -1), tint.reshape(3, -1)
+    points, colours = cloud.points.reshape(3, -1), cloud.chroma.reshape(3, -1)
     jump = np.maximum(np.float32(JUMP_M), np.float32(JUMP_PIXELS) * cloud.pixel_m).ravel()
-    light, steep = cloud.brightness.ravel() + np.float32(0.02), up.ravel()
+    light, steep = cloud.brightness.ravel() + np.float32(0.02), cloud.up.ravel()
     links, bridges = [], []
     for one, other in _neighbours(raised):
         apart = points[:, one] - points[:, other]
@@ -120,8 +111,8 @@ def _split(cloud: Cloud, raised: BoolArray, tint: FloatArray, up: FloatArray) ->
         links.append((one[same], other[same]))
         bridges.append((one, other))
     parts = _join_small(_components(links, raised), _components(bridges, raised))
-    parts = join_faces(parts, _touching(parts, bridges), cloud, up)
-    return part_levels(parts, cloud, up)
+    parts = join_faces(parts, _touching(parts, bridges), cloud)
+    return part_levels(parts, cloud)
 
 
 def _touching(labels: LabelArray, bridges: list[tuple[NDArray[np.intp], NDArray[np.intp]]]) -> list[tuple[int, int]]:
@@ -208,21 +199,19 @@ def _solid(parts: LabelArray) -> BoolArray:
     return solid[parts]
 
 
-def _flat_labels(
-    cloud: Cloud, plane: Plane, band: BoolArray, over: FloatArray, up: FloatArray, tint: FloatArray
-) -> LabelArray:
+def _flat_labels(cloud: Cloud, plane: Plane, band: BoolArray, over: FloatArray) -> LabelArray:
     """Labels of flat things among pixels of the plane's band: by height where the readings allow it, else by colour."""
     if plane.noise_m > _FLAT_NOISE_LIMIT_M:
-        different = _colour_differs(cloud, plane, band, tint)
+        different = _colour_differs(cloud, plane, band)
     elif FLAT_NOISES * plane.noise_m <= FLAT_M:
         different = band & (over > FLAT_M)
     else:
         weight = ndimage.uniform_filter(band.astype(np.float32), 3)
         mean = ndimage.uniform_filter(np.where(band, over, np.float32(0.0)), 3) / np.maximum(weight, np.float32(0.1))
         different = band & (mean > max(FLAT_M, FLAT_NOISES * plane.noise_m / 3))
-    different &= up > _FLAT_LEVEL
+    different &= cloud.up > _FLAT_LEVEL
     different = ndimage.binary_opening(different, np.ones((3, 3), dtype=bool))
-    colours = tint.reshape(3, -1)
+    colours = cloud.chroma.reshape(3, -1)
     links = []
     for one, other in _neighbours(different):
         same = _change(colours, one, other) < CHROMA_STEP
@@ -231,12 +220,13 @@ def _flat_labels(
     return _join_small(labels, ndimage.label(different)[0])
 
 
-def _colour_differs(cloud: Cloud, plane: Plane, band: BoolArray, tint: FloatArray) -> BoolArray:
+def _colour_differs(cloud: Cloud, plane: Plane, band: BoolArray) -> BoolArray:
     """Pixels of the band whose chroma or brightness none of the surface's main colours has.
 
     The main colours are the modes of a coarse histogram of chroma and brightness over the surface that hold at least
     a quarter of it, the most frequent one in any case; shadows keep the chroma and are at most three times as dark.
     """
+    tint = cloud.chroma
     shade = np.log2(cloud.brightness + np.float32(0.02))
     cells = np.rint(tint[:2] * 12).astype(np.int32)
     key = (cells[0] * 64 + cells[1]) * 64 + np.clip(np.rint(shade), -10, 10).astype(np.int32) + 16

@@ -10,7 +10,7 @@ from scipy import ndimage
 from scipy.spatial import ConvexHull, QhullError
 
 from embodied.types import BoolArray, FloatArray
-from vlm_describer.locate_cloud import Cloud, up_component
+from vlm_describer.locate_cloud import Cloud
 
 MAP_HEIGHT_M = 3.5
 """A camera so far above a plane sees a map rather than a table."""
@@ -61,8 +61,7 @@ class Plane:
 
 def find_planes(cloud: Cloud) -> list[Plane]:
     """Surfaces, the most seen first."""
-    up = up_component(cloud.points, cloud.valid)
-    level = cloud.valid & (up > _LEVEL)
+    level = cloud.valid & (cloud.up > _LEVEL)
     if level.sum() < 40:
         return []
     z = cloud.points[2]
@@ -179,12 +178,13 @@ def _main_region(region: BoolArray, cloud: Cloud) -> BoolArray | None:
 
 def outline(x: FloatArray, y: FloatArray, corners: int = 12) -> NDArray[np.float64] | None:
     """Convex outline of points, (K, 2) anticlockwise with about `corners` corners; None where they have no area."""
-    directions = np.linspace(0.0, 2 * np.pi, 8 * corners, endpoint=False)
-    xy = np.stack([x, y], axis=1).astype(np.float64)
+    step = max(1, len(x) // 2000)
+    xy = np.stack([x[::step], y[::step]], axis=1)
     if len(xy) < 3:
         return None
-    extreme = np.unique(np.argmax(xy[:: max(1, len(xy) // 4000)] @ _unit(directions), axis=0))
-    xy = xy[:: max(1, len(xy) // 4000)][extreme]
+    directions = np.linspace(0.0, 2 * np.pi, 4 * corners, endpoint=False)
+    extreme = np.unique(np.argmax(xy @ _unit(directions).astype(np.float32), axis=0))
+    xy = xy[extreme].astype(np.float64)
     try:
         hull = ConvexHull(xy)
     except (QhullError, ValueError):

@@ -51,7 +51,7 @@ class Form:
     """A fitted form."""
 
     shape: str
-    """box, cylinder or ball."""
+    """box, cylinder, ball or other."""
     center: Array
     """(3,)"""
     size: tuple[float, float, float]
@@ -64,7 +64,7 @@ class Form:
         """Half of the box round it along the level frame's axes."""
         length, width, height = (s / 2 for s in self.size)
         if self.shape != "box":
-            return length, width, height
+            return float(length), float(width), float(height)
         c, s = abs(np.cos(self.yaw)), abs(np.sin(self.yaw))
         return float(c * length + s * width), float(s * length + c * width), height
 
@@ -89,6 +89,13 @@ def choose(forms: dict[str, Form]) -> Form:
     if "ball" in forms and forms["ball"].residual < _BALL_MARGIN * best.residual:
         best = forms["ball"]
     return best
+
+
+def round_box(seen: Visible) -> Form:
+    """The box along the level frame's axes round what is seen: for what none of the forms is like."""
+    low, high = seen.points.min(axis=0), seen.points.max(axis=0)
+    size = high - low
+    return Form("other", (low + high) / 2, (float(size[0]), float(size[1]), float(size[2])), 0.0, 10.0)
 
 
 def top_height(z: Array) -> float:
