@@ -29,9 +29,14 @@ MOST_POINTS = 400
 SUPPORT_GAP_M = 0.025
 """What ends at most so far above a support stands on it."""
 _SUPPORT_BELOW_M = 0.008
-"""A support may reach so far above the lowest point that is seen."""
+"""A support may reach so far above the lowest point that is seen, ..."""
+_STEEPEST_M = 0.02
+"""... and by what a line of sight drops within a pixel, up to this."""
 _NEARER_M = 0.01
 """A neighbour so much nearer than a thing's edge hides part of it."""
+_PLACE_PIXELS = 0.18
+_MISFIT_PIXELS = 0.15
+"""Standard deviation of a centre across the view in pixels: of a perfect fit, and for each pixel of its residual."""
 _ROBOT_CONFIDENCE = 0.9
 _WALL_RATIO = 4.0
 """A wall is so many times as long as it is thick, or..."""
@@ -186,17 +191,21 @@ class _Builder:
         if part.segment.flat:
             return best, name
         pixel = self._pixel(part)
+        blur = _SUPPORT_BELOW_M + min(pixel * self._steepness(part), _STEEPEST_M)
         for other, other_id in zip(parts, ids, strict=True):
             if other is part or not best < other.high < part.high - 0.004:
                 continue
-            if other.high > part.low + _SUPPORT_BELOW_M:
+            if other.high > part.low + blur:
                 continue
             # A hull may span what is open in the middle: what carries a thing is seen close by.
             nearest = float(np.linalg.norm(other.points[:, :2] - centre, axis=1).min())
-            meets = abs(other.high - part.low) < _SUPPORT_BELOW_M + pixel
+            meets = abs(other.high - part.low) < blur
             beneath = other.hull is not None and _contains(other.hull, centre)
             if nearest < reach and (beneath or meets):
                 best, name = other.high, other_id
+            elif nearest < reach and part.low - other.high < SUPPORT_GAP_M and part.high - part.low > 2 * blur:
+                # Of what lies beneath only a low strip is seen: its top is where this part ends.
+                best, name = part.low, other_id
         if part.low - best > SUPPORT_GAP_M + 2 * pixel * self._steepness(part) and not _foot_hidden(part):
             return part.low, None
         return best, name
@@ -368,10 +377,12 @@ def _covariance(seen: Visible, form: Form, part: _Part, occluded: bool) -> Array
     distance = float(np.linalg.norm(ray))
     rise = float(np.clip(ray[2] / distance, 0.2, 1.0))
     angle = np.arctan2(ray[1], ray[0])
-    misfit = min(form.residual, 4.0) * 0.25
-    across = (0.25 + misfit) * seen.pixel_m
+    across = (_PLACE_PIXELS + _MISFIT_PIXELS * min(form.residual, 4.0)) * seen.pixel_m
     along = across / rise
-    up = 0.001 + 0.3 * seen.pixel_m
+    up = 0.0005 + 0.15 * seen.pixel_m
+    if not part.segment.flat and part.low - seen.bottom > 0.3 * form.size[2]:
+        # Sides are not seen down to the ground: there may be something beneath.
+        up += 0.12 * form.size[2]
     if occluded:
         extra = 0.15 * max(form.size[0], form.size[1])
         along, across = np.hypot(along, extra), np.hypot(across, extra)

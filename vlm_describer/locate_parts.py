@@ -20,6 +20,8 @@ SIDE_CHROMA_APART = 0.10
 SIDE_LIGHT_APART = 1.7
 """... and so are two parts with sides of their own that differ by more than these (the second a factor)."""
 _CHROMA_FLOOR = 0.03
+_FLAT_CHROMA = 0.08
+_FLAT_HEIGHT_M = 0.0008
 _COVERED = 0.8
 """Share of a part that must lie within another's outline, seen from above, to be its side."""
 _SIDE = 0.5
@@ -40,6 +42,8 @@ class _Face:
     chroma: FloatArray
     side_chroma: FloatArray | None
     side_light: float
+    side_heights: tuple[float, float]
+    """Of the middle four fifths of the sides' pixels."""
     top: float | None
     """Height of its level pixels."""
     pixel_m: float
@@ -94,9 +98,16 @@ def _face(rows: NDArray[np.intp], cloud: Cloud) -> _Face:
         chroma=_share(cloud, rows),
         side_chroma=_share(cloud, side) if shaded else None,
         side_light=float(np.median(cloud.brightness.ravel()[side])) + 0.01 if shaded else 0.0,
+        side_heights=_range(points[2][(steep < _SIDE) & lower]) if shaded else (0.0, 0.0),
         top=top,
         pixel_m=float(np.median(cloud.pixel_m.ravel()[rows])),
     )
+
+
+def _range(z: FloatArray) -> tuple[float, float]:
+    ordered = np.sort(z)
+    tenth = len(ordered) // 10
+    return float(ordered[tenth]), float(ordered[-1 - tenth])
 
 
 def _share(cloud: Cloud, rows: NDArray[np.intp]) -> FloatArray:
@@ -108,9 +119,11 @@ def _one_thing(one: _Face, other: _Face) -> bool:
     """Whether one part is a side of the other: of its colour, and within its outline seen from above."""
     if one.side_chroma is not None and other.side_chroma is not None:
         ratio = one.side_light / other.side_light
-        if float(np.abs(one.side_chroma - other.side_chroma).sum()) > SIDE_CHROMA_APART:
+        low, high = max(one.side_heights[0], other.side_heights[0]), min(one.side_heights[1], other.side_heights[1])
+        # Side by side they are faces turned differently to the light, one above the other they are not.
+        if high <= low and max(ratio, 1 / ratio) > SIDE_LIGHT_APART:
             return False
-        if max(ratio, 1 / ratio) > SIDE_LIGHT_APART:
+        if float(np.abs(one.side_chroma - other.side_chroma).sum()) > SIDE_CHROMA_APART:
             return False
     elif float(np.abs(one.chroma - other.chroma).sum()) > CHROMA_APART:
         return False
@@ -177,3 +190,38 @@ def _upper_rows(rows: NDArray[np.intp], cloud: Cloud) -> NDArray[np.intp] | None
     above = (z > lower + 0.004) & inside_hull(hull, x, y, 2 * pixel)
     # A lower level that lies wholly outside the upper top's outline is a step, not something beneath.
     return rows[above] if above.sum() >= 12 and (~above).sum() >= 12 else None
+
+
+def join_flats(labels: LabelArray, cloud: Cloud, over: FloatArray, covered: NDArray[np.bool_]) -> LabelArray:
+    """Labels in which parts of one flat thing, parted by what stands before or on it, are one.
+
+    Args:
+        labels: (h, w) of flat parts, 0 outside.
+        cloud: The points.
+        over: (h, w) heights over the surface.
+        covered: (h, w) pixels that show something raised.
+    """
+    numbers = [int(k) for k in np.unique(labels) if k > 0]
+    rows = {k: np.flatnonzero(labels.ravel() == k) for k in numbers}
+    colour = {k: _share(cloud, rows[k]) for k in numbers}
+    height = {k: float(np.median(over.ravel()[rows[k]])) for k in numbers}
+    joined = labels
+    for position, one in enumerate(numbers):
+        for other in numbers[position + 1 :]:
+            alike = float(np.abs(colour[one] - colour[other]).sum()) < _FLAT_CHROMA
+            if alike and abs(height[one] - height[other]) < _FLAT_HEIGHT_M and _parted(rows[one], rows[other], covered):
+                joined = joined.copy() if joined is labels else joined
+                joined[joined == joined.ravel()[rows[other][0]]] = joined.ravel()[rows[one][0]]
+    return joined
+
+
+def _parted(one: NDArray[np.intp], other: NDArray[np.intp], covered: NDArray[np.bool_]) -> bool:
+    """Whether something raised lies all the way between two parts where they come nearest in the picture."""
+    width = covered.shape[1]
+    first = np.stack([one // width, one % width], axis=1)[:: max(1, len(one) // 200)]
+    second = np.stack([other // width, other % width], axis=1)[:: max(1, len(other) // 200)]
+    distance = np.abs(first[:, None] - second[None]).sum(axis=2)
+    a, b = np.unravel_index(int(np.argmin(distance)), distance.shape)
+    share = np.linspace(0.2, 0.8, 7)[:, None]
+    between = np.rint(first[a] + share * (second[b] - first[a])).astype(int)
+    return bool(covered[between[:, 0], between[:, 1]].mean() > 0.6)

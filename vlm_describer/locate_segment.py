@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from embodied.types import BoolArray, FloatArray
 from vlm_describer.locate_cloud import Cloud
-from vlm_describer.locate_parts import join_faces, part_levels
+from vlm_describer.locate_parts import join_faces, join_flats, part_levels
 from vlm_describer.locate_surfaces import BAND_M, Plane
 
 LabelArray = NDArray[np.int32]
@@ -26,7 +26,7 @@ JUMP_PIXELS = 4.0
 """... so many sizes of a pixel, ..."""
 DROP = 0.2
 """... where heights count so much only: a steep view shows a whole side within a pixel or two."""
-CHROMA_STEP = 0.10
+CHROMA_STEP = 0.07
 """Change of chroma (sum over the channels' shares) between neighbours that parts two things."""
 LIGHT_STEP = 2.5
 """Change of brightness (a factor) between neighbours of one face that parts two things."""
@@ -37,6 +37,7 @@ FLAT_M = 0.0011
 FLAT_NOISES = 2.5
 """... and in standard deviations of the readings, or of their mean over 3 x 3 where single ones are too coarse."""
 _FLAT_LEVEL = 0.9
+_LEVEL_SHARE = 0.3
 _FLAT_NOISE_LIMIT_M = 0.0007
 """Above this noise a flat thing is told by its colour alone."""
 
@@ -209,15 +210,23 @@ def _flat_labels(cloud: Cloud, plane: Plane, band: BoolArray, over: FloatArray) 
         weight = ndimage.uniform_filter(band.astype(np.float32), 3)
         mean = ndimage.uniform_filter(np.where(band, over, np.float32(0.0)), 3) / np.maximum(weight, np.float32(0.1))
         different = band & (mean > max(FLAT_M, FLAT_NOISES * plane.noise_m / 3))
-    different &= cloud.up > _FLAT_LEVEL
     different = ndimage.binary_opening(different, np.ones((3, 3), dtype=bool))
     colours = cloud.chroma.reshape(3, -1)
     links = []
     for one, other in _neighbours(different):
         same = _change(colours, one, other) < CHROMA_STEP
         links.append((one[same], other[same]))
-    labels = _components(links, different)
-    return _join_small(labels, ndimage.label(different)[0])
+    labels = _join_small(_components(links, different), ndimage.label(different)[0])
+    return join_flats(_level_only(labels, cloud), cloud, over, ~band)
+
+
+def _level_only(labels: LabelArray, cloud: Cloud) -> LabelArray:
+    """Labels without parts that are not level: low ends of sides."""
+    counts = np.bincount(labels.ravel())
+    level = np.bincount(labels[cloud.up > _FLAT_LEVEL].ravel(), minlength=len(counts))
+    kept = level >= _LEVEL_SHARE * counts
+    kept[0] = False
+    return np.where(kept[labels], labels, 0)
 
 
 def _colour_differs(cloud: Cloud, plane: Plane, band: BoolArray) -> BoolArray:

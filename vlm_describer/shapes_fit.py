@@ -210,6 +210,7 @@ def _completed(seen: Visible, low: Array, high: Array, u: Array, v: Array) -> tu
 
 def _cylinder(seen: Visible, border: Array, top: float) -> Form:
     """Circle by Kasa's linear fit, then three Gauss-Newton steps on the distances."""
+    border = _moved_out(seen, border)
     middle = border.mean(axis=0)
     local = border - middle
     columns = np.column_stack([2 * local, np.ones(len(local))])
@@ -228,10 +229,25 @@ def _cylinder(seen: Visible, border: Array, top: float) -> Form:
     outline = np.abs(np.linalg.norm(border - centre2, axis=1) - radius)
     beyond = np.abs(np.linalg.norm(seen.points[:, :2] - centre2, axis=1) - radius)
     residual = _solid_residual(seen, top, beyond, outline)
-    radius += 0.3 * seen.pixel_m
     height = max(top - seen.bottom, 0.0)
     centre = np.array([*centre2, (top + seen.bottom) / 2])
     return Form("cylinder", centre, (2 * radius, 2 * radius, height), 0.0, residual)
+
+
+def _moved_out(seen: Visible, border: Array) -> Array:
+    """Outline points (M, 2), those on the far side moved out by the half pixel by which centres of pixels fall short:
+    sides that face the camera are met where they are."""
+    middle = border.mean(axis=0)
+    ray = seen.eye - np.array([*middle, seen.bottom])
+    flat = float(np.hypot(ray[0], ray[1]))
+    away = -ray[:2] / flat if flat > 1e-6 else np.zeros(2)
+    rise = max(float(ray[2]) / float(np.linalg.norm(ray)), 0.2)
+    outwards = border - middle
+    outwards /= np.maximum(np.linalg.norm(outwards, axis=1, keepdims=True), 1e-9)
+    along = outwards @ away
+    across = outwards - along[:, None] * away
+    trace = across + np.where(along > 0.0, along / rise, 0.0)[:, None] * away
+    return border + 0.5 * seen.pixel_m * trace
 
 
 def _solid_residual(seen: Visible, top: float, beyond: Array, outline: Array) -> float:
