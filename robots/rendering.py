@@ -149,8 +149,8 @@ class SceneRenderer:
         Without a camera it is the scene's first own camera, else a free one that shows the whole work area as it was
         at the first such picture (so that a film does not sway). Intrinsics are in pixels with pixel centres at
         integers: the optical axis passes through ((width - 1) / 2, (height - 1) / 2). Depth is the distance along the
-        optical axis in metres, of what is at least half opaque; where nothing is seen it is that of the far clipping
-        plane.
+        optical axis in metres, to bodies that are at least half opaque; the picture shows sites, the depth does not,
+        since they are marks. Where nothing is seen it is that of the far clipping plane.
 
         Raises:
             RenderError: No OpenGL, or a size outside 1..4096.
@@ -247,7 +247,7 @@ class SceneRenderer:
     def _depth(self, viewport: mujoco.MjrRect, scene: mujoco.MjvScene, context: mujoco.MjrContext) -> FloatArray:
         """Rendered again as flat colours, without which the buffer is coarse far away (as `mujoco.Renderer` does)."""
         for item in scene.geoms[: scene.ngeom]:
-            if item.rgba[3] < _SEEN_ALPHA:
+            if item.rgba[3] < _SEEN_ALPHA or item.objtype == mujoco.mjtObj.mjOBJ_SITE:
                 item.segid = -1
         _render_flat(viewport, scene, context)
         buffer = np.empty((viewport.height, viewport.width), dtype=np.float32)

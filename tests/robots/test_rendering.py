@@ -286,3 +286,18 @@ def test_torch_trains_in_a_process_that_has_rendered() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout.strip()) == (0, "alive"), ended.stderr[-300:]
+
+
+def test_depth_sees_bodies_and_not_marks() -> None:
+    """A zone's site over a table hides nothing: the depth under it is the table's, 0.6 m below the camera."""
+    scene = """<mujoco><worldbody><geom type="box" size="0.3 0.3 0.2" pos="0 0 0.2"/>
+      <body name="zone"><geom type="box" size="0.01 0.01 0.01"/><site type="box" size="0.1 0.1 0.05" pos="0 0 0.45"/></body>
+      <camera name="top" pos="0 0 1" xyaxes="1 0 0 0 1 0"/></worldbody></mujoco>"""
+    marked = mujoco.MjModel.from_xml_string(scene)
+    state = mujoco.MjData(marked)
+    mujoco.mj_forward(marked, state)
+    renderer = SceneRenderer(marked)
+    frame = renderer.render(state, "top", 64, 64, depth=True)
+    assert frame.depth_m is not None
+    np.testing.assert_allclose(frame.depth_m[16:48, 16:48], 0.6, atol=1e-4)
+    renderer.close()
