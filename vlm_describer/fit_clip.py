@@ -1,0 +1,137 @@
+"""`embodied fit describer=clip`: crops, tower, heads, calibration, in steps of which each is taken up where it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embodied.labels import FrameLabel
+from embodied.types import FloatArray, Frame
+from vlm_describer import sim_clip
+from vlm_describer.clip_model import ClipModel
+from vlm_describer.dataset import FrameSet
+from vlm_describer.examples import Examples, joined, load_examples, make_examples, save_examples
+from vlm_describer.fit_tower import TowerConfig, TowerFit
+from vlm_describer.heads import Head, fit_head, load_heads, save_heads, split_groups
+from vlm_describer.naming import GROUPS, ITEM_GROUPS, HeadNamer, PromptNamer
+from vlm_describer.vocabulary import load_vocabulary
+
+HEADS = "heads.safetensors"
+CALIBRATION = "calibration.json"
+CHUNK = 80
+"""Frames whose crops are written together."""
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the share of it that is."""
+
+
+@dataclass(frozen=True)
+class FitClipConfig:
+    """How sim-clip is fitted."""
+
+    sim: sim_clip.SimClipConfig = field(default_factory=sim_clip.SimClipConfig)
+    tower: TowerConfig = field(default_factory=TowerConfig)
+    head_share: float = 0.25
+    """Share of the scenes that the tower does not see, so that the heads learn how far it can be trusted."""
+
+
+def fit_clip(
+    fit: FrameSet, folder: Path, work: Path, config: FitClipConfig, card: Mapping[str, Any], progress: Progress
+) -> HeadNamer:
+    """Fits tower and heads, writes them into `folder`; intermediate files lie in `work`.
+
+    Args:
+        fit: Labelled frames.
+        folder: Weights, heads and card.
+        work: Crops and the tower's latest epoch; what is there is used.
+        config: Sizes and lengths.
+        card: Added to the card: what made the frames.
+        progress: See `Progress`.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    examples = examples_of(fit, work / "examples", config.sim.image_size, progress)
+    unseen = split_groups(examples.group, config.head_share, config.tower.seed)
+    frames_unseen = np.isin(examples.frame_group, np.unique(examples.group[unseen]))
+    network, tokenizer = sim_clip.build(config.sim)
+    tower = TowerFit(network, tokenizer, load_vocabulary(), examples.rows(~unseen, ~frames_unseen), config.tower)
+    losses = _run_tower(tower, work / "tower.safetensors", progress)
+    told = {"fit": asdict(config), "crops": int(len(examples)), "losses": losses, **card}
+    sim_clip.save(network, config.sim, folder, told)
+    model = sim_clip.load_sim_clip(folder)
+    heads = fit_heads(model, examples.rows(unseen, frames_unseen), config.tower.seed)
+    save_heads(heads, folder / HEADS)
+    return HeadNamer(model, heads)
+
+
+def load_namer(folder: Path | None = None) -> HeadNamer:
+    """The shipped sim-clip with its heads, or the one in `folder`."""
+    folder = sim_clip.SHIPPED if folder is None else folder
+    return HeadNamer(sim_clip.load_sim_clip(folder), load_heads(folder / HEADS))
+
+
+def fit_heads(model: ClipModel, examples: Examples, seed: int) -> dict[str, Head]:
+    """A head each for kinds, colours and sizes."""
+    namer = HeadNamer(model, {})
+    inputs = namer.inputs(model.encode_images(list(examples.crops)), examples.features)
+    labels = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
+    return {group: fit_head(inputs, labels[group], len(GROUPS[group]), seed) for group in ITEM_GROUPS}
+
+
+def examples_of(frames: FrameSet, folder: Path, side: int, progress: Progress) -> Examples:
+    """Crops of a whole set, written in parts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for start in range(0, len(frames), CHUNK):
+        path = folder / f"part-{start // CHUNK:05d}.h5"
+        progress("finding things", start / len(frames))
+        if not path.exists():
+            rows = range(start, min(start + CHUNK, len(frames)))
+            save_examples(make_examples(labelled(frames, rows), side), path)
+        parts.append(load_examples(path))
+    progress("finding things", 1.0)
+    return joined(parts)
+
+
+def labelled(frames: FrameSet, rows: range) -> Iterator[tuple[Frame, FrameLabel]]:
+    """Frames with their labels."""
+    for row in rows:
+        yield frames.frame(row), frames.label(row)
+
+
+def accuracies(logits: Mapping[str, FloatArray], examples: Examples) -> dict[str, float]:
+    """Share of the crops that are named rightly, by group."""
+    labels = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
+    return {
+        group: float(np.mean(logits[group].argmax(axis=1)[labels[group] >= 0] == labels[group][labels[group] >= 0]))
+        for group in ITEM_GROUPS
+    }
+
+
+def judged(namer: HeadNamer, model: ClipModel, examples: Examples) -> dict[str, dict[str, float]]:
+    """How often wordings alone, and heads, name crops of a split rightly."""
+    vectors = model.encode_images(list(examples.crops))
+    inputs = namer.inputs(vectors, examples.features)
+    heads = {group: head.logits(inputs) for group, head in namer._heads.items()}
+    return {"wordings": accuracies(PromptNamer(model).logits(vectors), examples), "heads": accuracies(heads, examples)}
+
+
+def _tell(progress: Progress, tower: TowerFit, step: int, steps: int, loss: float) -> None:
+    progress(f"fitting the tower, loss {loss:.2f}", (tower.epoch + step / steps) / tower.config.epochs)
+
+
+def _run_tower(tower: TowerFit, path: Path, progress: Progress) -> list[float]:
+    if path.exists():
+        tower.restore(path)
+    told = path.with_suffix(".json")
+    losses: list[float] = json.loads(told.read_text("utf-8")) if told.exists() else []
+    losses = losses[: tower.epoch]
+    while not tower.done:
+        losses.append(tower.run_epoch(partial(_tell, progress, tower)))
+        told.write_text(json.dumps(losses), "utf-8")
+        tower.save(path)
+    return losses

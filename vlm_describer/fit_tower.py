@@ -1,0 +1,223 @@
+"""Fits sim-clip's image tower, and its projection of the text, to crops and frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from embodied.colours import COLOURS
+from embodied.errors import IntegrityError
+from vlm_describer.examples import KINDS, SCENES, SIZES, Examples
+from vlm_describer.prompts import phrase, wordings
+from vlm_describer.sim_clip import LOCKED, MEAN, STD
+from vlm_describer.vocabulary import Vocabulary
+
+NAMES: dict[str, Sequence[str]] = {"kinds": KINDS, "colours": COLOURS, "sizes": SIZES, "scenes": SCENES}
+WEIGHTS = {"kinds": 1.0, "colours": 1.0, "sizes": 0.3, "scenes": 0.3, "phrases": 0.3}
+"""Of each part of the loss."""
+
+
+@dataclass(frozen=True)
+class TowerConfig:
+    """How the tower is fitted."""
+
+    epochs: int = 12
+    batch_size: int = 128
+    """Crops of a step; an eighth as many whole frames come with them."""
+    learning_rate: float = 2e-3
+    """Rises over the first twentieth of the steps, then falls to 0 like a cosine."""
+    weight_decay: float = 0.05
+    seed: int = 0
+
+
+class TowerFit:
+    """A training that can be taken up again after any epoch."""
+
+    def __init__(
+        self, network: Any, tokenizer: Any, vocabulary: Vocabulary, examples: Examples, config: TowerConfig
+    ) -> None:
+        """
+        Args:
+            network: From `sim_clip.build`; changed in place.
+            tokenizer: Its own.
+            vocabulary: Gives the wordings.
+            examples: Crops and frames to learn from.
+            config: Lengths and rates.
+        """
+        self.network, self.config, self._examples = network, config, examples
+        self._texts = {
+            group: [_pooled(network, tokenizer, wordings(vocabulary, group, name)) for name in names]
+            for group, names in NAMES.items()
+        }
+        self._phrases = _Phrases(network, tokenizer)
+        named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
+        self._parameters = dict(named)
+        plain = [p for _, p in named if p.ndim < 2]
+        matrices = [p for _, p in named if p.ndim >= 2]
+        groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        self._optimiser = torch.optim.AdamW(groups, lr=config.learning_rate)
+        self._per_epoch = max(1, len(examples) // config.batch_size)
+        self.epoch = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether all epochs are over."""
+        return self.epoch >= self.config.epochs
+
+    def run_epoch(self, progress: Callable[[int, int, float], None] | None = None) -> float:
+        """One epoch; its mean loss. Called with (steps done, steps of the epoch, loss) after each step."""
+        generator = torch.Generator().manual_seed(self.config.seed * 1_000 + self.epoch)
+        order = torch.randperm(len(self._examples), generator=generator)
+        self.network.train()
+        total = 0.0
+        for step in range(self._per_epoch):
+            rows = order[step * self.config.batch_size : (step + 1) * self.config.batch_size].numpy()
+            for group in self._optimiser.param_groups:
+                group["lr"] = self._rate(self.epoch * self._per_epoch + step)
+            loss = self._loss(rows, generator)
+            self._optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(self._parameters.values(), 1.0)
+            self._optimiser.step()
+            with torch.no_grad():
+                self.network.logit_scale.clamp_(0.0, math.log(100.0))
+            total += float(loss.detach())
+            if progress is not None:
+                progress(step + 1, self._per_epoch, total / (step + 1))
+        self.epoch += 1
+        self.network.eval()
+        return total / self._per_epoch
+
+    def save(self, path: Path) -> None:
+        """Network, optimiser and epoch, as safetensors."""
+        from safetensors.torch import save_file
+
+        names = {id(p): name for name, p in self._parameters.items()}
+        tensors = {f"net.{k}": v for k, v in self.network.state_dict().items() if not k.startswith(LOCKED)}
+        for parameter, state in self._optimiser.state.items():
+            tensors.update({f"opt.{names[id(parameter)]}.{key}": value for key, value in state.items()})
+        partial = path.with_suffix(".partial")
+        save_file({k: v.detach().clone().contiguous() for k, v in tensors.items()}, partial, {"epoch": str(self.epoch)})
+        partial.replace(path)
+
+    def restore(self, path: Path) -> None:
+        """Undo `save`.
+
+        Raises:
+            IntegrityError: The file is damaged or of another network.
+        """
+        from safetensors import safe_open
+
+        try:
+            with safe_open(path, "pt") as file:
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (no mapping)
+                self.epoch = int(file.metadata()["epoch"])
+            own = {key[4:]: value for key, value in tensors.items() if key.startswith("net.")}
+            self.network.load_state_dict(own, strict=False)
+            for name, parameter in self._parameters.items():
+                start = f"opt.{name}."
+                kept = {key[len(start) :]: value for key, value in tensors.items() if key.startswith(start)}
+                self._optimiser.state[parameter] = kept
+        except Exception as error:  # safetensors, shapes, keys: a checkpoint that cannot be used
+            raise IntegrityError(f"{path} cannot be taken up ({type(error).__name__}); delete it") from None
+
+    def _rate(self, step: int) -> float:
+        total = self.config.epochs * self._per_epoch
+        warm = max(1, total // 20)
+        if step < warm:
+            return self.config.learning_rate * (step + 1) / warm
+        return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, total - warm)))
+
+    def _loss(self, rows: np.ndarray, generator: torch.Generator) -> Tensor:
+        examples = self._examples
+        few = torch.randint(len(examples.frames), (max(2, len(rows) // 8),), generator=generator).numpy()
+        pictures = np.concatenate([examples.crops[rows], examples.frames[few]])
+        flips = torch.rand(len(pictures), generator=generator) < 0.5
+        flips[len(rows) :] = False
+        images = functional.normalize(self.network.visual(_augmented(pictures, flips, generator)), dim=-1)
+        crops, frames = images[: len(rows)], images[len(rows) :]
+        scale = self.network.logit_scale.exp()
+        targets = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
+        loss = torch.zeros(())
+        for group, labels in targets.items():
+            loss = loss + WEIGHTS[group] * self._named(crops, group, labels[rows], scale)
+        loss = loss + WEIGHTS["scenes"] * self._named(frames, "scenes", examples.scene[few], scale)
+        return loss + WEIGHTS["phrases"] * self._contrast(crops, rows, scale)
+
+    def _named(self, images: Tensor, group: str, labels: np.ndarray, scale: Tensor) -> Tensor:
+        """Cross entropy of the rows that have a name of this group."""
+        known = np.flatnonzero(labels >= 0)
+        if not len(known):
+            return torch.zeros(())
+        texts = torch.stack([self._projected(pooled).mean(dim=0) for pooled in self._texts[group]])
+        logits = scale * images[known] @ functional.normalize(texts, dim=-1).T
+        return functional.cross_entropy(logits, torch.from_numpy(labels[known]))
+
+    def _contrast(self, images: Tensor, rows: np.ndarray, scale: Tensor) -> Tensor:
+        """Each crop against the whole phrases of the batch, both ways; crops of one phrase are all right answers."""
+        examples = self._examples
+        told = [
+            phrase(
+                SIZES[examples.size[row]] if examples.size[row] >= 0 else "",
+                COLOURS[examples.colour[row]] if examples.colour[row] >= 0 else "",
+                KINDS[examples.kind[row]],
+            )
+            for row in rows
+        ]
+        names = sorted(set(told))
+        texts = self._projected(torch.stack([self._phrases[name] for name in names]))
+        logits = scale * images @ texts.T
+        own = torch.tensor([names.index(name) for name in told])
+        back = functional.one_hot(own, len(names)).float().T
+        back = back / back.sum(dim=1, keepdim=True)
+        return (functional.cross_entropy(logits, own) + functional.cross_entropy(logits.T, back)) / 2
+
+    def _projected(self, pooled: Tensor) -> Tensor:
+        return functional.normalize(self.network.text.proj(pooled), dim=-1)
+
+
+class _Phrases(dict[str, Tensor]):
+    """Sentences to the text tower's outputs before the projection, made when they are first asked for."""
+
+    def __init__(self, network: Any, tokenizer: Any) -> None:
+        super().__init__()
+        self._network, self._tokenizer = network, tokenizer
+
+    def __missing__(self, text: str) -> Tensor:
+        self[text] = _pooled(self._network, self._tokenizer, [text])[0]
+        return self[text]
+
+
+def _pooled(network: Any, tokenizer: Any, texts: Sequence[str]) -> Tensor:
+    """Outputs of the locked text tower before the learned projection, (N, 384)."""
+    projection = network.text.proj
+    network.text.proj = nn.Identity()
+    try:
+        with torch.no_grad():
+            found: Tensor = network.text.eval()(tokenizer(list(texts)))
+    finally:
+        network.text.proj = projection
+    return found
+
+
+def _augmented(pictures: np.ndarray, flips: Tensor, generator: torch.Generator) -> Tensor:
+    """(N, S, S, 3) bytes to normalised pictures: moved by up to 3 pixels, brighter or darker, noisy, some mirrored.
+
+    Colours keep their hue, since it is what is to be named.
+    """
+    images = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255
+    images = torch.where(flips[:, None, None, None], images.flip(3), images)
+    shift = torch.randint(-3, 4, (2,), generator=generator).tolist()
+    images = torch.roll(images, shifts=shift, dims=(2, 3))
+    gain = 1 + 0.15 * torch.randn((len(images), 1, 1, 1), generator=generator)
+    noise = 0.015 * torch.randn(images.shape, generator=generator)
+    images = (images * gain.clamp(0.6, 1.4) + noise).clamp(0, 1)
+    return (images - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]

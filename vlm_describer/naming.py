@@ -1,0 +1,121 @@
+"""What located things are called: probabilities over kinds, colours and sizes, and over kinds of scene."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from embodied.colours import COLOURS
+from embodied.types import FloatArray, Frame
+from vlm_describer.clip_model import ClipModel
+from vlm_describer.crops import crop, features
+from vlm_describer.examples import KINDS, SCENES, SIZES, shrunk
+from vlm_describer.heads import Head
+from vlm_describer.located import Item, Located
+from vlm_describer.prompts import encoded
+from vlm_describer.vocabulary import Vocabulary, load_vocabulary
+
+GROUPS: dict[str, Sequence[str]] = {"kinds": KINDS, "colours": COLOURS, "sizes": SIZES, "scenes": SCENES}
+ITEM_GROUPS = ("kinds", "colours", "sizes")
+SIDE = 64
+"""Side of the crops, in pixels."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """Logits, before any calibration."""
+
+    items: Mapping[str, FloatArray]
+    """By group, (N, K) for the located things in their order."""
+    scene: FloatArray
+    """(K,) over SCENES."""
+
+
+class Namer(Protocol):
+    """Gives names to what was located; sees the picture, and nothing else."""
+
+    identity: str
+
+    def names(self, frame: Frame, located: Located) -> Names:
+        """Logits of every name for every item, and of the kinds of scene."""
+        ...
+
+
+class PromptNamer:
+    """Zero-shot: a crop is what the nearest wordings say (Radford et al. 2021); for any CLIP model."""
+
+    def __init__(self, model: ClipModel, vocabulary: Vocabulary | None = None) -> None:
+        vocabulary = vocabulary or load_vocabulary()
+        self.identity, self._model = model.identity, model
+        self._prompts = {group: encoded(model, vocabulary, group, names) for group, names in GROUPS.items()}
+
+    def names(self, frame: Frame, located: Located) -> Names:
+        """As `Namer.names`."""
+        crops = [crop(frame, item, SIDE) for item in located.items]
+        vectors = self._model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
+        logits = self.logits(vectors)
+        return Names({group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1])
+
+    def logits(self, vectors: FloatArray) -> dict[str, FloatArray]:
+        """Of each group, (N, K), for pictures' vectors (N, D)."""
+        return {group: self._model.scale * vectors @ prompts.T for group, prompts in self._prompts.items()}
+
+
+class HeadNamer:
+    """Heads that were fitted on what a model sees in a crop, what its wordings say of it, and its geometry."""
+
+    def __init__(self, model: ClipModel, heads: Mapping[str, Head], vocabulary: Vocabulary | None = None) -> None:
+        """
+        Args:
+            model: Whose vectors the heads were fitted on.
+            heads: By group; a group without one is named by its wordings.
+            vocabulary: As it was in fitting.
+        """
+        self._prompts, self._model, self._heads = PromptNamer(model, vocabulary), model, heads
+        self.identity = model.identity
+
+    def names(self, frame: Frame, located: Located) -> Names:
+        """As `Namer.names`."""
+        crops = [crop(frame, item, SIDE) for item in located.items]
+        vectors = self._model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
+        logits = self._prompts.logits(vectors)
+        told = np.stack([features(item, located) for item in located.items]) if located.items else None
+        for group, head in self._heads.items():
+            if told is not None:
+                logits[group] = np.vstack([head.logits(self.inputs(vectors[:-1], told)), logits[group][-1:]])
+        return Names({group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1])
+
+    def inputs(self, vectors: FloatArray, told: FloatArray) -> FloatArray:
+        """A head's inputs, (N, D + names + F): the picture's vector, its logits for each name, and the geometry."""
+        logits = self._prompts.logits(vectors)
+        return np.hstack([vectors, *(logits[group] for group in ITEM_GROUPS), told]).astype(np.float32)
+
+
+class GeometryNamer:
+    """No network: the form says what it is, the nearest reference colour what it is called. A baseline."""
+
+    identity = "geometry"
+
+    def names(self, frame: Frame, located: Located) -> Names:
+        """As `Namer.names`; confident by a fixed amount."""
+        from embodied.colours import colour_name
+        from vlm_describer.relations import geometric_kind
+
+        count = len(located.items)
+        found = {group: np.zeros((count, len(GROUPS[group])), dtype=np.float32) for group in ITEM_GROUPS}
+        for row, item in enumerate(located.items):
+            kind, _ = geometric_kind(item)
+            found["kinds"][row, KINDS.index(_known(kind, item))] = 5.0
+            found["colours"][row, COLOURS.index(colour_name(item.colour))] = 5.0
+        scene = np.zeros(len(SCENES), dtype=np.float32)
+        scene[SCENES.index("maze" if located.map_view else "table")] = 1.0
+        return Names(found, scene)
+
+
+def _known(kind: str, item: Item) -> str:
+    if item.role_hint == "robot-like":
+        return "robot"
+    return kind if kind in KINDS else "thing"
