@@ -1,4 +1,4 @@
-"""`embodied fit describer=clip`: crops, tower, heads, calibration, in steps of which each is taken up where it ended."""
+"""`embodied fit describer=clip`: crops, tower, heads and calibration, in steps that are taken up where they ended."""
 
 from __future__ import annotations
 

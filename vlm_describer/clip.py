@@ -1,0 +1,143 @@
+"""The describer that looks: things found in RGB-D, named by a picture model, related by geometry.
+
+It never reads a simulator's state: frames and frame B are all that it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, Predicate, SceneDescription
+from vlm_describer.calibration import Calibration
+from vlm_describer.describer import make_description
+from vlm_describer.frames import checked_frame
+from vlm_describer.locate import locate
+from vlm_describer.located import Item, Located
+from vlm_describer.naming import GROUPS, Namer, Names
+from vlm_describer.relations import questions
+
+YES, NO = 0.8, 0.2
+"""Where a fact is stated, and where it is denied, as far as a calibration says nothing else."""
+FIXED = ("pillar", "wall", "door")
+UNNAMED = ("nothing", "robot")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A located thing with its names and how sure they are."""
+
+    item: Item
+    kind: str
+    kind_chance: float
+    colour: str
+    colour_chance: float
+
+    @property
+    def role(self) -> EntityRole:
+        """What it is in a scene: what lies flat is a zone, what belongs to a building a landmark."""
+        if self.kind in FIXED:
+            return "landmark"
+        return "zone" if self.kind == "tray" or (self.kind == "disc" and self.item.flat) else "object"
+
+
+class ClipDescriber:
+    """Locates, names and relates. The same frames give the same description."""
+
+    name = "clip"
+
+    def __init__(self, namer: Namer, calibration: Calibration | None = None, base: BaseFrame | None = None) -> None:
+        """
+        Args:
+            namer: Gives things their names.
+            calibration: What its confidences mean; raw where None.
+            base: Frame B in the world; the world itself where None.
+        """
+        self._namer, self._calibration, self._base = namer, calibration or Calibration(), base
+
+    def describe(self, frames: Sequence[Frame]) -> SceneDescription:
+        """What the first frame shows.
+
+        Raises:
+            UserError: There is no frame, or one that cannot be used.
+        """
+        frame = checked_frame(frames[0])
+        located = locate(frame, self._base)
+        names = self._namer.names(frame, located)
+        named = name_items(located, names, self._calibration)
+        kept = replace(located, items=tuple(thing.item for thing in named))
+        facts, open_questions = self._related(kept, named)
+        unknown = [*self._unsure(named), *open_questions]
+        if located.reason:
+            unknown.append(located.reason)
+        base = located.base if located.frame == "world" else BaseFrame()
+        objects = [_described(thing) for thing in named]
+        scene = self._scene(names, located)
+        return make_description(objects, [*scene, *facts], unknown, located.frame, base)
+
+    def _related(self, located: Located, named: Sequence[Named]) -> tuple[list[Fact], list[str]]:
+        roles: Mapping[str, str] = {thing.item.id: thing.role for thing in named}
+        facts, unknown = [], []
+        for predicate, raw in questions(located, roles):
+            chance = self._calibration.fact(predicate.name, raw)
+            if chance >= self._calibration.threshold(predicate.name, YES):
+                facts.append(Fact(predicate, chance, "locate"))
+            elif chance > 1 - self._calibration.threshold(predicate.name, 1 - NO):
+                unknown.append(f"whether {predicate}")
+        return facts, unknown
+
+    def _scene(self, names: Names, located: Located) -> list[Fact]:
+        """The kind of scene, where it is sure and geometry does not speak against it."""
+        chances = self._calibration.names("scenes", names.scene)
+        best = int(np.argmax(chances))
+        kind = GROUPS["scenes"][best]
+        fits = located.map_view == (kind in ("maze", "rooms"))
+        if not fits or chances[best] < self._calibration.threshold("scenes", YES):
+            return []
+        return [Fact(Predicate("scene", (kind,)), float(chances[best]), self.name)]
+
+    def _unsure(self, named: Sequence[Named]) -> list[str]:
+        told = []
+        for thing in named:
+            if thing.kind == "thing":
+                told.append(f"what {thing.item.id} is")
+            if thing.colour == "unknown":
+                told.append(f"the colour of {thing.item.id}")
+        return told
+
+
+def name_items(located: Located, names: Names, calibration: Calibration) -> list[Named]:
+    """Names for what is a thing, `thing` and `unknown` where none is sure enough; the robot and what is nothing left
+    out."""
+    kinds = calibration.names("kinds", names.items["kinds"])
+    colours = calibration.names("colours", names.items["colours"])
+    named = []
+    for row, item in enumerate(located.items):
+        kind, kind_chance = _surest("kinds", kinds[row], calibration)
+        colour, colour_chance = _surest("colours", colours[row], calibration)
+        likeliest = GROUPS["kinds"][int(np.argmax(kinds[row]))]
+        if likeliest not in UNNAMED:
+            named.append(Named(item, kind or "thing", kind_chance, colour or "unknown", colour_chance))
+    return named
+
+
+def _surest(group: str, chances: np.ndarray, calibration: Calibration) -> tuple[str, float]:
+    """The likeliest name, empty below the threshold, and its probability."""
+    best = int(np.argmax(chances))
+    sure = float(chances[best])
+    return (GROUPS[group][best] if sure >= calibration.threshold(group) else ""), sure
+
+
+def _described(thing: Named) -> DescribedObject:
+    confidence = thing.kind_chance * (thing.colour_chance if thing.colour != "unknown" else 1.0)
+    return DescribedObject(
+        id=thing.item.id,
+        role=thing.role,
+        kind=thing.kind,
+        colour=thing.colour,
+        position_m=thing.item.position_m,
+        half_extents_m=thing.item.half_extents_m,
+        confidence=confidence,
+    )
