@@ -44,6 +44,7 @@ VERBS: dict[str, Verb] = {
     "plan": Verb("plan", "An instruction and a scene to a plan; with execute=true the robot carries it out."),
     "export": Verb("export", "A trained controller to a deployment bundle, proved equal."),
     "deploy": Verb("deploy", "Runs a bundle on a driver, without torch.", light=True),
+    "fit": Verb("fit", "A describer's model, fitted to rendered scenes."),
     "bench": Verb("bench", "Tables of measurements, peers included where they are installed."),
     "ablate": Verb(
         "ablate", "Variants of a training, several seeds each, compared with the first.", deltas=("task", "preset")
@@ -124,7 +125,7 @@ def execute(name: str, arguments: Sequence[str]) -> int:
 
 def run_label(config: Any) -> str:
     """What a default run folder is called after: the suite or task, else the scene, else the run."""
-    for name in ("suite", "task", "scene", "run"):
+    for name in ("suite", "task", "scene", "run", "describer"):
         value = getattr(config, name, "")
         if value:
             return os.path.basename(str(value).rstrip("/")).removesuffix(".xml")

@@ -1,0 +1,135 @@
+"""Fitting a describer: frames of random scenes, the model, its calibration, and how it does on what it never saw."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from vlm_describer.dataset import FrameSet
+    from vlm_describer.judge import View
+    from vlm_describer.naming import Namer
+
+HELD_OUT_SPLITS = ("new_camera", "new_look", "new_pairs", "more_things")
+SCENES_A_PART = 8
+VIEWS = 10
+"""Of a scene: frames of a part of a data set."""
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How much is rendered, and how long is fitted."""
+
+    frames: int = 4_000
+    """To fit on, about: views in which a robot hits something are left out."""
+    validation_frames: int = 640
+    """To calibrate on."""
+    held_out_frames: int = 320
+    """Of each held-out split."""
+    epochs: int = 12
+    """Of the image tower over the crops."""
+
+
+def frame_set(folder: Path, split: str, frames: int, seed: int, progress: Progress) -> FrameSet:
+    """Labelled frames of random scenes, rendered as far as they are not there yet."""
+    from robots.randomize import RandomizerConfig, labelled_frames
+    from vlm_describer.dataset import write_frames
+
+    config = RandomizerConfig(split=split, views=VIEWS)
+    parts = max(1, round(frames / (SCENES_A_PART * VIEWS)))
+    first = seed * 1_000_000
+
+    def part(index: int) -> Iterator[Any]:
+        return labelled_frames(config, first + SCENES_A_PART * index, SCENES_A_PART)
+
+    about = {"split": split, "seed": seed, "views": VIEWS, "scenes": SCENES_A_PART}
+    told = lambda done, whole: progress(f"rendering {split}", done / whole)  # noqa: E731 (one use, one line)
+    return write_frames(folder / split, part, parts, about, told)
+
+
+def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
+    """sim-clip from nothing into `folder`/model; its card."""
+    from vlm_describer.fit_clip import CALIBRATION, FitClipConfig, fit_clip
+    from vlm_describer.fit_tower import TowerConfig
+    from vlm_describer.judge import calibrate, judge
+    from vlm_describer.sim_clip import CARD, read_card
+
+    frames, model = folder / "frames", folder / "model"
+    with _bar() as progress:
+        fit = frame_set(frames, "fit", settings.frames, seed, progress)
+        validation = frame_set(frames, "validation", settings.validation_frames, seed, progress)
+        config = FitClipConfig(tower=TowerConfig(epochs=settings.epochs, seed=seed))
+        data = {"frames": len(fit), "validation_frames": len(validation), "seed": seed, **about}
+        namer = fit_clip(fit, model, folder / "work", config, {"data": data}, progress)
+        calibration = calibrate(views_of(validation, namer, progress), namer.identity)
+        calibration.save(model / CALIBRATION)
+        numbers = {}
+        for split in HELD_OUT_SPLITS:
+            held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
+            numbers[split] = judge(views_of(held_out, namer, progress), calibration).summary()
+    card = {**read_card(model), "calibration_errors": dict(calibration.errors), "held_out": numbers}
+    from .outcome import plain
+
+    write_card(model / CARD, plain(card))
+    return card
+
+
+def views_of(frames: FrameSet, namer: Namer, progress: Progress) -> list[View]:
+    """Every frame of a set as the describer's parts see it."""
+    from vlm_describer.judge import view
+
+    views = []
+    for index in range(len(frames)):
+        progress("looking", index / len(frames))
+        seen = view(frames.frame(index), frames.label(index), namer)
+        # Masks and points of thousands of frames would fill the memory, and nothing looks at them again.
+        views.append(replace(seen, located=without_pixels(seen.located)))
+    return views
+
+
+def without_pixels(located: Any) -> Any:
+    """The same without masks and points."""
+    import numpy as np
+
+    none, no_points = np.zeros((0, 0), bool), np.zeros((0, 3), np.float32)
+    items = tuple(replace(item, mask=none, points_m=no_points) for item in located.items)
+    surfaces = tuple(replace(surface, mask=none) for surface in located.surfaces)
+    return replace(located, items=items, surfaces=surfaces)
+
+
+def write_card(path: Path, card: Mapping[str, Any]) -> None:
+    """The card as JSON."""
+    import json
+
+    path.write_text(json.dumps(card, indent=1) + "\n", "utf-8")
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """A bar on stderr that begins anew with every new task."""
+    bars: dict[str, tqdm[Any]] = {}
+
+    def progress(task: str, share: float) -> None:
+        name = task.split(",")[0]
+        if name not in bars:
+            for bar in bars.values():
+                bar.close()
+            bars.clear()
+            bars[name] = tqdm(total=100, desc=name, file=sys.stderr, bar_format=BAR)
+        bar = bars[name]
+        bar.set_description(task, refresh=False)
+        bar.update(100 * share - bar.n)
+
+    try:
+        yield progress
+    finally:
+        for bar in bars.values():
+            bar.close()

@@ -1,0 +1,37 @@
+"""`embodied fit`: a describer's model, from rendered frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from embodied.errors import UserError
+
+from ..fitting import FitSettings
+from ..keys import key, nested
+from ..outcome import Outcome, RunFolder
+
+
+@dataclass(frozen=True)
+class KEYS:
+    """Keys of `embodied fit`."""
+
+    describer: str = key("whose model: clip (sim-clip)", choices=("clip",))
+    seed: int = key("root of every random number: scenes, weights, order", 0, minimum=0)
+    out: str = key(
+        "folder for frames, intermediate files and the model; default runs/fit/<time>-<describer>", "", literal=True
+    )
+    resume: str = key("auto: go on with what is in out", "no", choices=("no", "auto"))
+    fit: FitSettings = nested(FitSettings)
+
+
+def run(config: KEYS, folder: RunFolder) -> Outcome:
+    """Renders, fits, calibrates and judges; the model lies in <out>/model."""
+    from .. import fitting
+
+    begun = (folder.unmade / "config.yaml").exists()
+    if begun and config.resume != "auto":
+        raise UserError(f"{folder.unmade} holds a fit already: add resume=auto to go on, or choose another out=")
+    folder.write_config(config)
+    card = fitting.fit_clip(folder.path, config.fit, config.seed, {"arguments": list(folder.words)})
+    lines = [f"{split}: F1 of named things {row['f1']:.3f}" for split, row in card["held_out"].items()]
+    return Outcome(True, {"task": None, "seed": config.seed, "card": card}, (*lines, f"model: {folder.path / 'model'}"))
