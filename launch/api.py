@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embodied.protocols import Controller, Env
-from embodied.types import Goal, SceneDescription
+from embodied.types import Frame, Goal, SceneDescription
 
 from . import build
 from .outcome import git_commit
@@ -59,9 +59,14 @@ def open_scene(scene: str) -> build.Opened:
     return build.Opened(build.open_scene(scene))
 
 
-def describe(scene: build.Scene, describer: str = "oracle") -> SceneDescription:
+def describe(scene: build.Scene, describer: str = "oracle", sight: build.Sight | None = None) -> SceneDescription:
     """What there is in a scene, in words and facts."""
-    return build.make_describer(describer, scene.scene_state).describe(())
+    return build.make_describer(describer, scene, sight).describe(())
+
+
+def describe_frame(frame: Frame, describer: str = "clip", sight: build.Sight | None = None) -> SceneDescription:
+    """What a camera's picture shows, in words and facts; left and right are those of the world that its pose is in."""
+    return build.make_seer(describer, sight or build.Sight(), None).describe((frame,))
 
 
 def evaluate(

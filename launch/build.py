@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from embodied.errors import JobFailed, UserError
 from embodied.protocols import Controller, Describer, Planner
-from embodied.types import Episode, Frame, SceneState
+from embodied.types import BaseFrame, Episode, Frame, SceneState
 
 from .catalogue import scene_names, task_names
 
@@ -27,6 +28,8 @@ Base = tuple[float, float, float, float]
 class Scene(Protocol):
     """Anything that can be read and looked at, and is closed after use."""
 
+    @property
+    def frame(self) -> BaseFrame: ...
     def scene_state(self) -> SceneState: ...
     def render(self, camera: str | None = None, width: int = 320, height: int = 240, depth: bool = False) -> Frame: ...
     def close(self) -> None: ...
@@ -132,11 +135,46 @@ def open_world(scene: str, robot: str, base: Base | None, out_dir: Path | None) 
     return env
 
 
-def make_describer(name: str, read: Callable[[], SceneState]) -> Describer:
-    """A describer by name."""
+@dataclass(frozen=True)
+class Sight:
+    """How a describer looks."""
+
+    camera: str = ""
+    """Camera of the scene; empty: the one that shows it best."""
+    width: int = 640
+    height: int = 480
+    model: str = ""
+    """Its model: empty is the shipped one, else the folder of a fitted one or the name of a public one."""
+    pretrained: str = ""
+    """Weights of a public model."""
+
+
+def make_describer(name: str, scene: Scene, sight: Sight | None = None) -> Describer:
+    """A describer by name, for a scene that it looks at by itself.
+
+    Raises:
+        UserError: Its model cannot be had.
+    """
     from vlm_describer.oracle import OracleDescriber
 
-    return {"oracle": OracleDescriber}[name](read)
+    if name == "oracle":
+        return OracleDescriber(scene.scene_state)
+    from vlm_describer.looking import LookingDescriber
+
+    sight = sight or Sight()
+
+    def look() -> tuple[Frame, ...]:
+        return (scene.render(sight.camera or None, sight.width, sight.height, depth=True),)
+
+    return LookingDescriber(make_seer(name, sight, scene.frame), look)
+
+
+def make_seer(name: str, sight: Sight, base: BaseFrame | None) -> Describer:
+    """A describer of frames by name, whatever they show."""
+    from vlm_describer.clip import ClipDescriber, load_seeing
+
+    namer, calibration = load_seeing(sight.model, sight.pretrained)
+    return {"clip": ClipDescriber}[name](namer, calibration, base)
 
 
 def make_planner(name: str) -> Planner:

@@ -83,7 +83,7 @@ def plan(
     steps = load_plan(saved) if saved else None
     folder = Path(out) if execute and out is not None else None
     with contextlib.closing(build.open_world(scene, robot, base, folder)) as world:
-        session = _Session(world, build.make_describer(describer, world.scene_state), instruction)
+        session = _Session(world, build.make_describer(describer, world), instruction)
         made = session.plan(build.make_planner(planner), steps, refuse_unreachable=execute)
         if folder is None or isinstance(made.plan, PlanFailure):
             return made

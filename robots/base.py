@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from embodied.errors import UserError
 from embodied.protocols import Env, SceneEnv
 from embodied.spec import EnvSpec, Layout, Term
-from embodied.types import FloatArray, Frame, Goal, Observation, SceneState, Step
+from embodied.types import BaseFrame, FloatArray, Frame, Goal, Observation, SceneState, Step
 
 if TYPE_CHECKING:
     import mujoco
@@ -325,6 +325,11 @@ class CheckedSceneEnv(CheckedEnv):
     """`CheckedEnv` for environments whose scene can be read, looked at and given goals."""
 
     _env: SceneEnv
+
+    @property
+    def frame(self) -> BaseFrame:
+        """Frame B in the world."""
+        return self._env.frame
 
     def set_goal(self, goal: Goal) -> None:
         """Pursue this goal from now on."""

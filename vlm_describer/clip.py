@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, Predicate, SceneDescription
-from vlm_describer.calibration import Calibration
+from vlm_describer.calibration import Calibration, load_calibration
 from vlm_describer.describer import make_description
 from vlm_describer.frames import checked_frame
 from vlm_describer.locate import locate
 from vlm_describer.located import Item, Located
-from vlm_describer.naming import GROUPS, Namer, Names
+from vlm_describer.naming import GROUPS, Namer, Names, PromptNamer
 from vlm_describer.relations import questions
 
 YES, NO = 0.8, 0.2
@@ -141,3 +142,22 @@ def _described(thing: Named) -> DescribedObject:
         half_extents_m=thing.item.half_extents_m,
         confidence=confidence,
     )
+
+
+def load_seeing(model: str = "", pretrained: str = "") -> tuple[Namer, Calibration]:
+    """Who names things, and what its confidences mean: the shipped sim-clip, a fitted one in a folder, or a public
+    model, which is raw.
+
+    Raises:
+        UserError: The model cannot be had.
+        IntegrityError: Its files are damaged.
+    """
+    from vlm_describer import sim_clip
+    from vlm_describer.clip_model import load_clip
+    from vlm_describer.fit_clip import CALIBRATION, load_namer
+
+    own = Path(model).expanduser() if model else sim_clip.SHIPPED
+    if not pretrained and (own / sim_clip.CARD).is_file():
+        namer = load_namer(own)
+        return namer, load_calibration(own / CALIBRATION, namer.identity)
+    return PromptNamer(load_clip(model, pretrained)), Calibration()

@@ -1,8 +1,11 @@
-"""`embodied describe`: a scene to text and facts."""
+"""`embodied describe`: a scene, or a camera's picture, to text and facts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from embodied.errors import UserError
+from embodied.types import Frame, SceneDescription
 
 from ..catalogue import DESCRIBERS
 from ..keys import key
@@ -13,26 +16,65 @@ from ..outcome import Outcome, RunFolder
 class KEYS:
     """Keys of `embodied describe`."""
 
-    scene: str = key("a shipped scene, a task, or the path of an MJCF file", literal=True)
+    scene: str = key("a shipped scene, a task, or the path of an MJCF file; or give image=", "", literal=True)
     describer: str = key("who describes", "oracle", choices=DESCRIBERS)
-    camera: str = key("camera of the picture that is kept; default: the one that shows the scene best", "")
+    camera: str = key("camera of the picture; default: the one that shows the scene best", "")
+    image: str = key("picture of a camera (PNG or JPEG) instead of a scene", "", literal=True)
+    depth: str = key("its depth: 16-bit PNG in millimetres, or .npy in metres", "", literal=True)
+    intrinsics: str = key("its fx,fy,cx,cy", "", unit="pixels", literal=True)
+    camera_pose: str = key(
+        "where its camera is in the robot's frame, x right, y down, z forward: x,y,z,qw,qx,qy,qz or a file with 4x4 "
+        "numbers (.npy or text); default: unknown",
+        "", unit="m", literal=True,
+    )  # fmt: skip
+    model: str = key(
+        "clip: folder of a fitted model, or a public one's name; default: the shipped sim-clip", "", literal=True
+    )
+    pretrained: str = key("clip: weights of a public model: tag, file or local-dir:<folder>", "", literal=True)
     out: str = key("run folder; default runs/describe/<time>-<scene>", "", literal=True)
 
 
 def run(config: KEYS, folder: RunFolder) -> Outcome:
-    """Describes the scene as it stands after it has settled, and keeps the camera's picture."""
+    """Describes the scene as it stands after it has settled, or the picture, and keeps what was looked at."""
     from embodied.report.pictures import save_png
 
-    from .. import api, records
+    from .. import records
 
-    with api.open_scene(config.scene) as scene:
-        description = api.describe(scene, config.describer)
-        frame = scene.render(config.camera or None, width=640, height=480)
+    description, frame = _from_image(config) if config.image else _from_scene(config)
     picture = save_png(folder.path / "frame.png", frame.rgb)
     result = {
         "task": None,
-        "scene": config.scene,
+        "scene": config.scene or None,
+        "image": config.image or None,
         "description": records.description_record(description),
         "picture": picture,
     }
     return Outcome(True, result, (description.text,))
+
+
+def _from_scene(config: KEYS) -> tuple[SceneDescription, Frame]:
+    from .. import api, build
+
+    for name in ("depth", "intrinsics", "camera_pose"):
+        if getattr(config, name):
+            raise UserError(f"{name}= belongs to image=; a scene brings its own")
+    if not config.scene:
+        raise UserError("give scene=<a scene> or image=<a picture>")
+    sight = build.Sight(config.camera, model=config.model, pretrained=config.pretrained)
+    with api.open_scene(config.scene) as scene:
+        description = api.describe(scene, config.describer, sight)
+        return description, scene.render(config.camera or None, width=640, height=480)
+
+
+def _from_image(config: KEYS) -> tuple[SceneDescription, Frame]:
+    from vlm_describer.frames import read_frame
+
+    from .. import api, build
+
+    if config.scene:
+        raise UserError("give scene= or image=, not both")
+    if config.describer == "oracle":
+        raise UserError("describer=oracle reads a simulator; a picture needs describer=clip")
+    frame = read_frame(config.image, config.depth or None, config.intrinsics or None, config.camera_pose or None)
+    sight = build.Sight(model=config.model, pretrained=config.pretrained)
+    return api.describe_frame(frame, config.describer, sight), frame
