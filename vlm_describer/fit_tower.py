@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from embodied.colours import COLOURS
-from embodied.errors import IntegrityError
 from vlm_describer.examples import KINDS, SCENES, SIZES, Examples
+from vlm_describer.fit_state import rate_at, restore_fit, save_fit
 from vlm_describer.prompts import phrase, wordings
 from vlm_describer.sim_clip import LOCKED, MEAN, STD
 from vlm_describer.vocabulary import Vocabulary
@@ -97,16 +97,8 @@ class TowerFit:
         return total / self._per_epoch
 
     def save(self, path: Path) -> None:
-        """Network, optimiser and epoch, as safetensors."""
-        from safetensors.torch import save_file
-
-        names = {id(p): name for name, p in self._parameters.items()}
-        tensors = {f"net.{k}": v for k, v in self.network.state_dict().items() if not k.startswith(LOCKED)}
-        for parameter, state in self._optimiser.state.items():
-            tensors.update({f"opt.{names[id(parameter)]}.{key}": value for key, value in state.items()})
-        partial = path.with_suffix(".partial")
-        save_file({k: v.detach().clone().contiguous() for k, v in tensors.items()}, partial, {"epoch": str(self.epoch)})
-        partial.replace(path)
+        """Network, optimiser and epoch."""
+        save_fit(path, self.network, self._optimiser, self.epoch, LOCKED)
 
     def restore(self, path: Path) -> None:
         """Undo `save`.
@@ -114,27 +106,10 @@ class TowerFit:
         Raises:
             IntegrityError: The file is damaged or of another network.
         """
-        from safetensors import safe_open
-
-        try:
-            with safe_open(path, "pt") as file:
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (no mapping)
-                self.epoch = int(file.metadata()["epoch"])
-            own = {key[4:]: value for key, value in tensors.items() if key.startswith("net.")}
-            self.network.load_state_dict(own, strict=False)
-            for name, parameter in self._parameters.items():
-                start = f"opt.{name}."
-                kept = {key[len(start) :]: value for key, value in tensors.items() if key.startswith(start)}
-                self._optimiser.state[parameter] = kept
-        except Exception as error:  # safetensors, shapes, keys: a checkpoint that cannot be used
-            raise IntegrityError(f"{path} cannot be taken up ({type(error).__name__}); delete it") from None
+        self.epoch = restore_fit(path, self.network, self._optimiser)
 
     def _rate(self, step: int) -> float:
-        total = self.config.epochs * self._per_epoch
-        warm = max(1, total // 20)
-        if step < warm:
-            return self.config.learning_rate * (step + 1) / warm
-        return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, total - warm)))
+        return rate_at(step, self.config.epochs * self._per_epoch, self.config.learning_rate)
 
     def _loss(self, rows: np.ndarray, generator: torch.Generator) -> Tensor:
         examples = self._examples
