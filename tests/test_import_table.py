@@ -24,7 +24,7 @@ HEAVY = {
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "first": (set(), set()),
     "robots": (FIRST, {"mujoco", "gymnasium", "gymnasium_robotics", "PIL"}),
-    "vlm_describer": (FIRST | ENCODER, {"torch", "open_clip", "transformers"}),
+    "vlm_describer": (FIRST | ENCODER, {"torch", "open_clip", "transformers", "PIL"}),
     "embodied.learning": (FIRST, {"torch", "h5py", "safetensors"}),
     "embodied.planning": (FIRST | ENCODER, {"torch", "httpx", "openai", "jsonschema"}),
     "embodied.hierarchy": (FIRST, set()),

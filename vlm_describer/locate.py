@@ -38,6 +38,8 @@ _PLACE_PIXELS = 0.18
 _MISFIT_PIXELS = 0.15
 """Standard deviation of a centre across the view in pixels: of a perfect fit, and for each pixel of its residual."""
 _ROBOT_CONFIDENCE = 0.9
+_WALL_M = 1.0
+"""On a table or beside it, longer things are walls or furniture."""
 _WALL_RATIO = 4.0
 """A wall is so many times as long as it is thick, or..."""
 _WALL_SHARE = 0.25
@@ -221,7 +223,7 @@ class _Builder:
     def _item(self, parts: list[_Part], ids: list[str], index: int) -> Item:
         part, cloud = parts[index], self._cloud
         bottom, below = self._support(parts, ids, index)
-        seen = Visible(part.points, part.edge, part.hidden, bottom, self._pixel(part), cloud.eye)
+        seen = Visible(part.points, part.edge, part.hidden, bottom, self._pixel(part), cloud.eye, part.segment.flat)
         forms = fit_forms(seen)
         form = round_box(seen) if part.robot else choose(forms)
         flat = part.segment.flat or form.size[2] <= FLAT_M
@@ -263,7 +265,8 @@ class _Builder:
             across = max(self._planes[0].hull.max(axis=0) - self._planes[0].hull.min(axis=0))
             long = length > _WALL_RATIO * max(min(form.size[0], form.size[1]), 1e-3) or length > _WALL_SHARE * across
             return "wall-like" if long else "thing"
-        if length > 0.5 and length > _WALL_RATIO * min(form.size[0], form.size[1]):
+        thickness = min(form.size[0], form.size[1])
+        if length > _WALL_M or (length > _WALL_M / 2 and length > _WALL_RATIO * thickness):
             return "wall-like"
         return "thing"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from embodied.types import FloatArray
+from embodied.types import BoolArray, FloatArray
 from vlm_describer.locate_cloud import Cloud
 from vlm_describer.locate_surfaces import outline
 
@@ -20,6 +20,9 @@ SIDE_CHROMA_APART = 0.10
 SIDE_LIGHT_APART = 1.7
 """... and so are two parts with sides of their own that differ by more than these (the second a factor)."""
 _CHROMA_FLOOR = 0.03
+_RIM_M = 0.03
+"""A tray's rim is lower."""
+_RIM_NEAR_M = 0.015
 _FLAT_CHROMA = 0.08
 _FLAT_HEIGHT_M = 0.0008
 _COVERED = 0.8
@@ -84,11 +87,12 @@ def _face(rows: NDArray[np.intp], cloud: Cloud) -> _Face:
     rows = rows[:: max(1, len(rows) // 500)]
     points = cloud.points.reshape(3, -1)[:, rows]
     steep = cloud.up.ravel()[rows]
+    pixel = float(np.median(cloud.pixel_m.ravel()[rows]))
     level = steep > _TOP
     topped = level.sum() >= max(_LEAST_SIDE, 0.1 * len(rows))
     top = float(np.median(points[2][level])) if topped else None
     # Normals at the rim of a top look like those of a side.
-    lower = points[2] < (np.inf if top is None else top - 0.005)
+    lower = points[2] < (np.inf if top is None else top - max(0.005, 1.5 * pixel))
     side = rows[(steep < _SIDE) & lower]
     shaded = len(side) >= _LEAST_SIDE
     return _Face(
@@ -100,7 +104,7 @@ def _face(rows: NDArray[np.intp], cloud: Cloud) -> _Face:
         side_light=float(np.median(cloud.brightness.ravel()[side])) + 0.01 if shaded else 0.0,
         side_heights=_range(points[2][(steep < _SIDE) & lower]) if shaded else (0.0, 0.0),
         top=top,
-        pixel_m=float(np.median(cloud.pixel_m.ravel()[rows])),
+        pixel_m=pixel,
     )
 
 
@@ -213,6 +217,36 @@ def join_flats(labels: LabelArray, cloud: Cloud, over: FloatArray, covered: NDAr
                 joined = joined.copy() if joined is labels else joined
                 joined[joined == joined.ravel()[rows[other][0]]] = joined.ravel()[rows[one][0]]
     return joined
+
+
+def join_rims(
+    flats: list[BoolArray], solids: list[BoolArray], cloud: Cloud, over: FloatArray
+) -> tuple[list[BoolArray], list[BoolArray]]:
+    """Masks of flat and of solid parts in which low ridges along a flat part's outline, of its colour, are its rim."""
+    flats, kept = list(flats), []
+    points = cloud.points.reshape(3, -1)
+    colours = [_share(cloud, np.flatnonzero(mask)) for mask in flats]
+    hulls = [outline(points[0][mask.ravel()], points[1][mask.ravel()]) for mask in flats]
+    for solid in solids:
+        rows = np.flatnonzero(solid)
+        home = None
+        if float(np.quantile(over.ravel()[rows], 0.95)) < _RIM_M:
+            colour = _share(cloud, rows)
+            for k, hull in enumerate(hulls):
+                alike = float(np.abs(colour - colours[k]).sum()) < SIDE_CHROMA_APART
+                if hull is not None and alike and _along(hull, points[0][rows], points[1][rows]):
+                    home = k
+        if home is None:
+            kept.append(solid)
+        else:
+            flats[home] = flats[home] | solid
+    return flats, kept
+
+
+def _along(hull: Array, x: FloatArray, y: FloatArray) -> bool:
+    """Whether nearly all points lie near a convex outline, inside or outside."""
+    near = inside_hull(hull, x, y, _RIM_NEAR_M) & ~inside_hull(hull, x, y, -_RIM_NEAR_M)
+    return float(near.mean()) > _COVERED
 
 
 def _parted(one: NDArray[np.intp], other: NDArray[np.intp], covered: NDArray[np.bool_]) -> bool:
