@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from embodied.types import BaseFrame, BoolArray, FloatArray, Frame
 from vlm_describer.frames import checked_frame
+from vlm_describer.locate_belief import WALL_RATIO, confidence, covariance, scores_of
 from vlm_describer.locate_cloud import Cloud, make_cloud
 from vlm_describer.locate_robot import HANGS_M, RobotParts
 from vlm_describer.locate_segment import Segment, find_segments
 from vlm_describer.locate_surfaces import Plane, find_planes, is_map, outline, work_plane
-from vlm_describer.located import SHAPES, Item, Located, RoleHint, Surface, SurfaceRole
+from vlm_describer.located import Item, Located, RoleHint, Surface, SurfaceRole
 from vlm_describer.shapes_fit import FLAT_M, Form, Visible, choose, fit_forms, round_box, top_height
 
 Array = NDArray[np.float64]
@@ -34,14 +35,11 @@ _STEEPEST_M = 0.02
 """... and by what a line of sight drops within a pixel, up to this."""
 _NEARER_M = 0.01
 """A neighbour so much nearer than a thing's edge hides part of it."""
-_PLACE_PIXELS = 0.18
-_MISFIT_PIXELS = 0.15
-"""Standard deviation of a centre across the view in pixels: of a perfect fit, and for each pixel of its residual."""
 _ROBOT_CONFIDENCE = 0.9
-_WALL_RATIO = 4.0
-"""A wall is so many times as long as it is thick, or..."""
+_WALL_M = 1.0
+"""On a table or beside it, longer things are walls or furniture."""
 _WALL_SHARE = 0.25
-"""... takes up so much of a map."""
+"""On a map, what takes up so much of it is a wall."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +219,7 @@ class _Builder:
     def _item(self, parts: list[_Part], ids: list[str], index: int) -> Item:
         part, cloud = parts[index], self._cloud
         bottom, below = self._support(parts, ids, index)
-        seen = Visible(part.points, part.edge, part.hidden, bottom, self._pixel(part), cloud.eye)
+        seen = Visible(part.points, part.edge, part.hidden, bottom, self._pixel(part), cloud.eye, part.segment.flat)
         forms = fit_forms(seen)
         form = round_box(seen) if part.robot else choose(forms)
         flat = part.segment.flat or form.size[2] <= FLAT_M
@@ -242,15 +240,15 @@ class _Builder:
             half_extents_m=form.half_extents(),
             yaw_rad=form.yaw,
             size_m=form.size,
-            covariance_m2=_covariance(seen, form, part, bool(part.hidden.any())),
+            covariance_m2=covariance(seen, form, part.low, part.cut),
             shape=form.shape,
-            shape_scores=_scores(forms, form, flat),
+            shape_scores=scores_of(forms, form, flat),
             flat=flat,
             cut=part.cut,
             occluded=bool(part.hidden.sum() >= 2),
             rests_on=None if part.robot else below,
             role_hint=hint,
-            confidence=_ROBOT_CONFIDENCE if part.robot else _confidence(int(part.segment.mask.sum()), form),
+            confidence=_ROBOT_CONFIDENCE if part.robot else confidence(int(part.segment.mask.sum()), form),
         )
 
     def _hint(self, part: _Part, form: Form, flat: bool) -> RoleHint:
@@ -261,9 +259,10 @@ class _Builder:
         length = max(form.size[0], form.size[1])
         if self._map:
             across = max(self._planes[0].hull.max(axis=0) - self._planes[0].hull.min(axis=0))
-            long = length > _WALL_RATIO * max(min(form.size[0], form.size[1]), 1e-3) or length > _WALL_SHARE * across
+            long = length > WALL_RATIO * max(min(form.size[0], form.size[1]), 1e-3) or length > _WALL_SHARE * across
             return "wall-like" if long else "thing"
-        if length > 0.5 and length > _WALL_RATIO * min(form.size[0], form.size[1]):
+        thickness = min(form.size[0], form.size[1])
+        if length > _WALL_M or (length > _WALL_M / 2 and length > WALL_RATIO * thickness):
             return "wall-like"
         return "thing"
 
@@ -369,45 +368,3 @@ def _foot_hidden(part: _Part) -> bool:
     foot = part.points[:, 2] < part.low + 0.3 * (part.high - part.low)
     outline_there = foot & (part.edge | part.hidden)
     return bool((part.hidden & foot).sum() > 0.4 * max(int(outline_there.sum()), 1))
-
-
-def _covariance(seen: Visible, form: Form, part: _Part, occluded: bool) -> Array:
-    """(3, 3) of the centre: pixels' trace on the ground along and across the view, what is hidden, how well it fits."""
-    ray = seen.eye - form.center
-    distance = float(np.linalg.norm(ray))
-    rise = float(np.clip(ray[2] / distance, 0.2, 1.0))
-    angle = np.arctan2(ray[1], ray[0])
-    across = (_PLACE_PIXELS + _MISFIT_PIXELS * min(form.residual, 4.0)) * seen.pixel_m
-    along = across / rise
-    up = 0.0005 + 0.15 * seen.pixel_m
-    if not part.segment.flat and part.low - seen.bottom > 0.3 * form.size[2]:
-        # Sides are not seen down to the ground: there may be something beneath.
-        up += 0.12 * form.size[2]
-    if occluded:
-        extra = 0.15 * max(form.size[0], form.size[1])
-        along, across = np.hypot(along, extra), np.hypot(across, extra)
-    if part.cut:
-        extra = 0.3 * max(form.size[0], form.size[1])
-        along, across = np.hypot(along, extra), np.hypot(across, extra)
-    c, s = np.cos(angle), np.sin(angle)
-    turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
-    return turn @ np.diag([along**2 + 1e-6, across**2 + 1e-6, up**2]) @ turn.T
-
-
-def _scores(forms: dict[str, Form], form: Form, flat: bool) -> dict[str, float]:
-    """Of each shape, from how well it explains the points: exp(-residual), made to sum up to one with `other`."""
-    raw = {name: float(np.exp(-2 * each.residual)) for name, each in forms.items()}
-    scores = dict.fromkeys(SHAPES, 0.0)
-    total = sum(raw.values()) + 0.05
-    scores.update({name: value / total for name, value in raw.items()})
-    scores["other"] = 0.05 / total
-    if flat:
-        scores["flat"] = 1.0 - scores["other"]
-    length, width, height = form.size
-    scores["tall"] = float(np.clip(height / max(length, 1e-4) - 1.0, 0.0, 1.0))
-    scores["wall_like"] = float(np.clip(length / max(width, 1e-4) / _WALL_RATIO - 0.5, 0.0, 1.0))
-    return scores
-
-
-def _confidence(pixels: int, form: Form) -> float:
-    return float(np.clip(1.0 - np.exp(-pixels / 15.0), 0.0, 1.0) * np.clip(1.15 - 0.12 * form.residual, 0.3, 1.0))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from embodied.types import FloatArray
+from embodied.types import BoolArray, FloatArray
 from vlm_describer.locate_cloud import Cloud
 from vlm_describer.locate_surfaces import outline
 
@@ -16,10 +16,17 @@ Array = NDArray[np.float64]
 
 CHROMA_APART = 0.28
 """A top and sides whose chroma differs by more (sum over channels) are different things..."""
-SIDE_CHROMA_APART = 0.10
+SIDE_CHROMA_APART = 0.16
 SIDE_LIGHT_APART = 1.7
 """... and so are two parts with sides of their own that differ by more than these (the second a factor)."""
+HUE_APART = 0.45
+"""A top without sides and sides without a top are one thing unless their hues differ by more: light whitens tops."""
 _CHROMA_FLOOR = 0.03
+_SIDE_FLOOR = 0.10
+"""Added to the sums of channels: dark sides show what little light others give them."""
+_RIM_M = 0.03
+"""A tray's rim is lower."""
+_RIM_NEAR_M = 0.015
 _FLAT_CHROMA = 0.08
 _FLAT_HEIGHT_M = 0.0008
 _COVERED = 0.8
@@ -40,6 +47,8 @@ class _Face:
     y: FloatArray
     hull: Array | None
     chroma: FloatArray
+    hue: FloatArray
+    """Shares of the channels after white is taken out."""
     side_chroma: FloatArray | None
     side_light: float
     side_heights: tuple[float, float]
@@ -84,11 +93,12 @@ def _face(rows: NDArray[np.intp], cloud: Cloud) -> _Face:
     rows = rows[:: max(1, len(rows) // 500)]
     points = cloud.points.reshape(3, -1)[:, rows]
     steep = cloud.up.ravel()[rows]
+    pixel = float(np.median(cloud.pixel_m.ravel()[rows]))
     level = steep > _TOP
     topped = level.sum() >= max(_LEAST_SIDE, 0.1 * len(rows))
     top = float(np.median(points[2][level])) if topped else None
     # Normals at the rim of a top look like those of a side.
-    lower = points[2] < (np.inf if top is None else top - 0.005)
+    lower = points[2] < (np.inf if top is None else top - max(0.005, 1.5 * pixel))
     side = rows[(steep < _SIDE) & lower]
     shaded = len(side) >= _LEAST_SIDE
     return _Face(
@@ -96,11 +106,12 @@ def _face(rows: NDArray[np.intp], cloud: Cloud) -> _Face:
         y=points[1],
         hull=outline(points[0], points[1]),
         chroma=_share(cloud, rows),
-        side_chroma=_share(cloud, side) if shaded else None,
+        hue=_hue(cloud, rows),
+        side_chroma=_share(cloud, side, _SIDE_FLOOR) if shaded else None,
         side_light=float(np.median(cloud.brightness.ravel()[side])) + 0.01 if shaded else 0.0,
         side_heights=_range(points[2][(steep < _SIDE) & lower]) if shaded else (0.0, 0.0),
         top=top,
-        pixel_m=float(np.median(cloud.pixel_m.ravel()[rows])),
+        pixel_m=pixel,
     )
 
 
@@ -110,8 +121,14 @@ def _range(z: FloatArray) -> tuple[float, float]:
     return float(ordered[tenth]), float(ordered[-1 - tenth])
 
 
-def _share(cloud: Cloud, rows: NDArray[np.intp]) -> FloatArray:
+def _share(cloud: Cloud, rows: NDArray[np.intp], floor: float = _CHROMA_FLOOR) -> FloatArray:
     colour = np.median(cloud.rgb.reshape(3, -1)[:, rows], axis=1)
+    return colour / (colour.sum() + np.float32(floor))
+
+
+def _hue(cloud: Cloud, rows: NDArray[np.intp]) -> FloatArray:
+    colour = np.median(cloud.rgb.reshape(3, -1)[:, rows], axis=1)
+    colour = colour - colour.min()
     return colour / (colour.sum() + np.float32(_CHROMA_FLOOR))
 
 
@@ -125,12 +142,19 @@ def _one_thing(one: _Face, other: _Face) -> bool:
             return False
         if float(np.abs(one.side_chroma - other.side_chroma).sum()) > SIDE_CHROMA_APART:
             return False
-    elif float(np.abs(one.chroma - other.chroma).sum()) > CHROMA_APART:
+    elif float(np.abs(one.chroma - other.chroma).sum()) > CHROMA_APART and not _top_and_side(one, other):
         return False
     if one.top is not None and other.top is not None and abs(one.top - other.top) > _LEVEL_APART_M:
         return False
     margin = max(1.5 * one.pixel_m, 0.004)
     return _covers(one, other, margin) or _covers(other, one, margin)
+
+
+def _top_and_side(one: _Face, other: _Face) -> bool:
+    """Whether one part is a mere top, the other mere sides, and white light alone can explain that they differ."""
+    top, side = (one, other) if one.top is not None else (other, one)
+    mere = top.top is not None and top.side_chroma is None and side.top is None and side.side_chroma is not None
+    return mere and float(np.abs(one.hue - other.hue).sum()) < HUE_APART
 
 
 def _covers(above: _Face, part: _Face, margin: float) -> bool:
@@ -213,6 +237,36 @@ def join_flats(labels: LabelArray, cloud: Cloud, over: FloatArray, covered: NDAr
                 joined = joined.copy() if joined is labels else joined
                 joined[joined == joined.ravel()[rows[other][0]]] = joined.ravel()[rows[one][0]]
     return joined
+
+
+def join_rims(
+    flats: list[BoolArray], solids: list[BoolArray], cloud: Cloud, over: FloatArray
+) -> tuple[list[BoolArray], list[BoolArray]]:
+    """Masks of flat and of solid parts in which low ridges along a flat part's outline, of its colour, are its rim."""
+    flats, kept = list(flats), []
+    points = cloud.points.reshape(3, -1)
+    colours = [_share(cloud, np.flatnonzero(mask)) for mask in flats]
+    hulls = [outline(points[0][mask.ravel()], points[1][mask.ravel()]) for mask in flats]
+    for solid in solids:
+        rows = np.flatnonzero(solid)
+        home = None
+        if float(np.quantile(over.ravel()[rows], 0.95)) < _RIM_M:
+            colour = _share(cloud, rows)
+            for k, hull in enumerate(hulls):
+                alike = float(np.abs(colour - colours[k]).sum()) < SIDE_CHROMA_APART
+                if hull is not None and alike and _along(hull, points[0][rows], points[1][rows]):
+                    home = k
+        if home is None:
+            kept.append(solid)
+        else:
+            flats[home] = flats[home] | solid
+    return flats, kept
+
+
+def _along(hull: Array, x: FloatArray, y: FloatArray) -> bool:
+    """Whether nearly all points lie near a convex outline, inside or outside."""
+    near = inside_hull(hull, x, y, _RIM_NEAR_M) & ~inside_hull(hull, x, y, -_RIM_NEAR_M)
+    return float(near.mean()) > _COVERED
 
 
 def _parted(one: NDArray[np.intp], other: NDArray[np.intp], covered: NDArray[np.bool_]) -> bool:

@@ -19,7 +19,10 @@ BESIDE_M = 1.0
 LARGE_M = 0.15
 """A hanging part begins a robot where it is so large or reaches out of the picture."""
 LINK_M = 0.06
-"""Parts so near to a robot, and without a colour of their own, belong to it."""
+HANG_LINK_M = 0.15
+"""Parts so near to a robot belong to it, hanging ones from farther: its own arm hides what links them."""
+PLAIN = 0.15
+"""Spread of the channels' shares up to which a part is white, grey or black."""
 COLOURFUL = 0.25
 """Spread of the channels' shares from which a small thing has a colour of its own: a held one, not a finger."""
 SMALL_M = 0.09
@@ -70,7 +73,8 @@ class RobotParts:
         points = self._points[k]
         large = float(np.ptp(points, axis=0).max()) > LARGE_M
         if self._hangs[k]:
-            return large or self._cut[k]
+            plain = self._colourful[k] < PLAIN and float(np.ptp(points, axis=0).max()) > SMALL_M
+            return large or plain or self._cut[k]
         if self._on_work[k]:
             return False
         beside = float(np.linalg.norm(points[:, :2] - self._middle, axis=1).min()) < BESIDE_M
@@ -86,4 +90,4 @@ class RobotParts:
         if held:
             return False
         distance = float(robot.query(points[:: max(1, len(points) // 100)], k=1)[0].min())
-        return distance < LINK_M
+        return distance < (HANG_LINK_M if self._hangs[k] else LINK_M)

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from embodied.types import BoolArray, FloatArray
 from vlm_describer.locate_cloud import Cloud
-from vlm_describer.locate_parts import join_faces, join_flats, part_levels
+from vlm_describer.locate_parts import join_faces, join_flats, join_rims, part_levels
 from vlm_describer.locate_surfaces import BAND_M, Plane
 
 LabelArray = NDArray[np.int32]
@@ -62,11 +62,12 @@ def find_segments(cloud: Cloud, planes: Sequence[Plane], work: Plane) -> list[Se
         over = plane.height_over(cloud.points)
         inside = _inside(plane, cloud, taken, over)
         raised = inside & (over > max(BAND_M, 4 * plane.noise_m))
-        flats = _flat_labels(cloud, plane, inside & ~raised, over) if plane is work else None
-        if flats is not None:
-            segments += [Segment(mask, plane, True) for mask in _masks(flats)]
-        labels = _split(cloud, raised)
-        segments += [Segment(mask, plane, False) for mask in _masks(labels)]
+        solids = _masks(_split(cloud, raised))
+        if plane is work:
+            flats = _masks(_flat_labels(cloud, plane, inside & ~raised, over))
+            flats, solids = join_rims(flats, solids, cloud, over)
+            segments += [Segment(mask, plane, True) for mask in flats]
+        segments += [Segment(mask, plane, False) for mask in solids]
         taken |= inside | _column(plane, cloud, over)
     return segments
 
@@ -163,6 +164,16 @@ def _components(links: list[tuple[NDArray[np.intp], NDArray[np.intp]]], mask: Bo
 
 def _join_small(parts: LabelArray, blobs: LabelArray) -> LabelArray:
     """Pixels of small parts go to the nearest large part of the same blob (mixed pixels lie on borders)."""
+    rows, columns = np.flatnonzero(blobs.any(axis=1)), np.flatnonzero(blobs.any(axis=0))
+    if not len(rows):
+        return parts
+    box = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
+    joined = parts.copy()
+    joined[box] = _joined_small(parts[box], blobs[box])
+    return joined
+
+
+def _joined_small(parts: LabelArray, blobs: LabelArray) -> LabelArray:
     counts = np.bincount(parts.ravel())
     blob_counts = np.bincount(blobs.ravel())
     needed = np.clip(0.08 * blob_counts, LEAST_PIXELS, 4 * LEAST_PIXELS)

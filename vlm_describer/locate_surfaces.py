@@ -171,8 +171,15 @@ def _main_region(region: BoolArray, cloud: Cloud) -> BoolArray | None:
         return None
     kept = (sizes > 0.1 * largest)[labels]
     main = (labels == int(np.argmax(sizes)))[::_COARSE, ::_COARSE]
+    if not main.any():
+        return None
     inscribed = ndimage.distance_transform_edt(np.pad(ndimage.binary_fill_holes(main), 1))[1:-1, 1:-1]
-    radius = inscribed * cloud.pixel_m[::_COARSE, ::_COARSE] * _COARSE
+    scale = cloud.pixel_m[::_COARSE, ::_COARSE] * _COARSE
+    middle = cloud.points[:, ::_COARSE, ::_COARSE][:, main].mean(axis=1)
+    ray = cloud.eye - middle
+    # A slanted view shortens one direction: the mean of both counts.
+    rise = max(float(ray[2]) / float(np.linalg.norm(ray)), 0.1)
+    radius = inscribed * scale / np.float32(rise**0.5)
     return kept if float(radius[main].max(initial=0.0)) >= _LEAST_RADIUS_M else None
 
 

@@ -44,6 +44,8 @@ class Visible:
     """Size of a pixel across the line of sight."""
     eye: Array
     """(3,) the camera."""
+    flat: bool = False
+    """Known to lie flat, though it may have a rim."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def fit_forms(seen: Visible) -> dict[str, Form]:
     top = top_height(seen.points[:, 2])
     border = _border(seen, top)
     forms = {"box": _box(seen, border, top), "cylinder": _cylinder(seen, border, top)}
-    if top - seen.bottom > FLAT_M:
+    if top - seen.bottom > FLAT_M and not seen.flat:
         ball = _ball(seen)
         if ball is not None:
             forms["ball"] = ball
@@ -107,7 +109,7 @@ def top_height(z: Array) -> float:
 def _border(seen: Visible, top: float) -> Array:
     """(M, 2) points on the outline seen from above: edges of the mask, and sides."""
     xy = seen.points[:, :2]
-    if top - seen.bottom <= FLAT_M:
+    if seen.flat or top - seen.bottom <= FLAT_M:
         chosen = seen.edge & ~seen.hidden & _outermost(xy, 2.0 * seen.pixel_m)
     else:
         side = seen.points[:, 2] < top - max(0.004, 0.15 * (top - seen.bottom))

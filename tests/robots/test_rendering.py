@@ -291,8 +291,7 @@ def test_torch_trains_in_a_process_that_has_rendered() -> None:
 def test_depth_sees_bodies_and_not_marks() -> None:
     """A zone's site over a table hides nothing: the depth under it is the table's, 0.6 m below the camera."""
     scene = """<mujoco><worldbody><geom type="box" size="0.3 0.3 0.2" pos="0 0 0.2"/>
-      <body name="zone"><geom type="box" size="0.01 0.01 0.01"/>
-        <site type="box" size="0.1 0.1 0.05" pos="0 0 0.45"/></body>
+      <body><geom type="box" size="0.01 0.01 0.01"/><site type="box" size="0.1 0.1 0.05" pos="0 0 0.45"/></body>
       <camera name="top" pos="0 0 1" xyaxes="1 0 0 0 1 0"/></worldbody></mujoco>"""
     marked = mujoco.MjModel.from_xml_string(scene)
     state = mujoco.MjData(marked)
