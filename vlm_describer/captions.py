@@ -15,9 +15,10 @@ from embodied.labels import EntityLabel, FrameLabel
 LEAST_PIXELS = 30
 LEAST_SHARE = 0.3
 """A thing is told where so many of its pixels are visible, and this share of its silhouette."""
-TOLD_ROLES = ("object", "zone", "landmark")
-UNTOLD_KINDS = ("wall", "door")
-"""Parts of a building: the scene's own name stands for them."""
+UNTOLD_KINDS = ("wall", "door", "table")
+"""Parts of a building, and what things lie on: the scene's own name stands for them."""
+MAPS = ("maze", "rooms")
+"""Scenes whose landmarks are told; elsewhere they are furniture."""
 SUPPORTS = ("on", "in")
 _ARTICLE = re.compile(r"^(?:an?|the)\s+")
 
@@ -57,8 +58,7 @@ class Caption:
 
 def caption_of(label: FrameLabel) -> Caption:
     """The true caption of a frame: everything that is well enough visible, from left to right."""
-    seen = [entity for entity in label.entities if told(entity)]
-    seen.sort(key=_column)
+    seen = sorted((entity for entity in label.entities if told(entity, label)), key=_column)
     ids = {entity.id: entity for entity in seen}
     below = {
         fact.args[0]: (fact.name, phrase_of(ids[fact.args[1]]))
@@ -69,10 +69,11 @@ def caption_of(label: FrameLabel) -> Caption:
     return Caption(label.scene_kind, tuple(mentions))
 
 
-def told(entity: EntityLabel) -> bool:
-    """Whether a caption names it."""
+def told(entity: EntityLabel, label: FrameLabel) -> bool:
+    """Whether a caption of the frame names it."""
     visible = entity.pixels >= LEAST_PIXELS and entity.visible_share >= LEAST_SHARE
-    return visible and entity.role in TOLD_ROLES and entity.kind not in UNTOLD_KINDS
+    meant = entity.role in ("object", "zone") or (entity.role == "landmark" and label.scene_kind in MAPS)
+    return visible and meant and entity.kind not in UNTOLD_KINDS
 
 
 def phrase_of(entity: EntityLabel) -> str:
@@ -109,7 +110,7 @@ def contradictions(caption: Caption, label: FrameLabel) -> tuple[int, int]:
 
 def mentioned(caption: Caption, label: FrameLabel) -> tuple[int, int]:
     """How many of the visible things of a frame a caption names, and how many there are."""
-    seen = Counter(phrase_of(entity) for entity in label.entities if told(entity))
+    seen = Counter(phrase_of(entity) for entity in label.entities if told(entity, label))
     return sum((seen & caption.phrases).values()), sum(seen.values())
 
 

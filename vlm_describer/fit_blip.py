@@ -169,7 +169,7 @@ def patch_labels(label: FrameLabel, shape: tuple[int, int], side: int) -> tuple[
     rows = (np.arange(side) + 0.5) * shape[0] / side
     columns = (np.arange(side) + 0.5) * shape[1] / side
     half = (0.5 * shape[0] / side, 0.5 * shape[1] / side)
-    for entity in sorted((e for e in label.entities if told(e)), key=_box_size, reverse=True):
+    for entity in sorted((e for e in label.entities if told(e, label)), key=_box_size, reverse=True):
         assert entity.box_px is not None
         left, top, right, bottom = entity.box_px
         high = (rows >= min(top, (top + bottom) / 2 - half[0])) & (rows <= max(bottom, (top + bottom) / 2 + half[0]))
