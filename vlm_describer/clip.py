@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from embodied.errors import UserError
 from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, Predicate, SceneDescription
 from vlm_describer.calibration import Calibration, load_calibration
 from vlm_describer.describer import make_description
@@ -64,6 +65,8 @@ class ClipDescriber:
         Raises:
             UserError: There is no frame, or one that cannot be used.
         """
+        if not frames:
+            raise UserError("there is no frame to describe: give one")
         frame = checked_frame(frames[0])
         located = locate(frame, self._base)
         names = self._namer.names(frame, located)

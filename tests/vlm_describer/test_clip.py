@@ -1,0 +1,105 @@
+"""The describer that looks: what it says of a scene, with geometry's names, and what it never touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from embodied.errors import UserError
+from embodied.types import Frame, SceneDescription, SceneState
+from embodied_launch import api
+from robots.still import StillScene
+from vlm_describer.calibration import Calibration
+from vlm_describer.clip import ClipDescriber
+from vlm_describer.looking import LookingDescriber
+from vlm_describer.naming import GeometryNamer
+
+
+class Sealed:
+    """A scene whose state cannot be read."""
+
+    def __init__(self, scene: StillScene) -> None:
+        self._scene, self.frame = scene, scene.frame
+
+    def scene_state(self) -> SceneState:
+        raise AssertionError("the simulator's state was read")
+
+    def render(self, *args: object, **settings: object) -> Frame:
+        return self._scene.render(*args, **settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def blocks() -> Iterator[StillScene]:
+    scene = StillScene("tabletop_blocks")
+    yield scene
+    scene.close()
+
+
+@pytest.fixture(scope="module")
+def frame(blocks: StillScene) -> Frame:
+    return blocks.render("front", 320, 240, depth=True)
+
+
+def seen(scene: StillScene, frame: Frame, calibration: Calibration | None = None) -> SceneDescription:
+    return ClipDescriber(GeometryNamer(), calibration, scene.frame).describe((frame,))
+
+
+def test_blocks_are_named_and_placed_as_they_lie(blocks: StillScene, frame: Frame) -> None:
+    found = seen(blocks, frame)
+    for name in ("red", "green", "blue"):
+        (thing,) = [o for o in found.objects if o.phrase == f"{name} block"]
+        truth = blocks.scene_state().entity(f"{name}_block")
+        assert thing.role == "object"
+        np.testing.assert_allclose(thing.position_m, truth.position_m, atol=0.01)
+
+
+def test_sides_agree_with_the_state(blocks: StillScene, frame: Frame) -> None:
+    found = seen(blocks, frame)
+    truth = {str(f.predicate) for f in api.describe(blocks, "oracle").facts}
+    names = {o.id: f"{o.colour}_block" for o in found.objects if o.kind == "block"}
+    told = [f for f in found.facts if len(f.predicate.args) == 2 and set(f.predicate.args) <= set(names)]
+    assert len(told) >= 6
+    for fact in told:
+        said = replace(fact.predicate, args=tuple(names[arg] for arg in fact.predicate.args))
+        assert str(said) in truth
+
+
+def test_state_is_never_read(blocks: StillScene) -> None:
+    sealed = Sealed(blocks)
+    describer = ClipDescriber(GeometryNamer(), base=sealed.frame)
+    looking = LookingDescriber(describer, lambda: (sealed.render("front", 320, 240, depth=True),))
+    assert looking.describe(()).objects == seen(blocks, sealed.render("front", 320, 240, depth=True)).objects
+
+
+def test_the_same_frame_gives_the_same_words(blocks: StillScene, frame: Frame) -> None:
+    assert seen(blocks, frame) == seen(blocks, frame)
+
+
+def test_what_is_not_sure_enough_is_unknown(blocks: StillScene, frame: Frame) -> None:
+    found = seen(blocks, frame, Calibration(thresholds={"kinds": 1.0, "colours": 1.0, "left_of": 1.0}))
+    assert {o.phrase for o in found.objects} == {"thing"}
+    assert f"what {found.objects[0].id} is" in found.unknown
+    assert f"the colour of {found.objects[0].id}" in found.unknown
+    assert not [f for f in found.facts if f.predicate.name == "left_of"]
+    assert [text for text in found.unknown if text.startswith("whether left_of")]
+
+
+def test_every_fact_says_who_says_so(blocks: StillScene, frame: Frame) -> None:
+    found = seen(blocks, frame)
+    assert {fact.source for fact in found.facts} <= {"locate", "clip"}
+    assert all(0.5 < fact.probability <= 1.0 for fact in found.facts)
+
+
+def test_nothing_to_see_is_said(blocks: StillScene, frame: Frame) -> None:
+    black = replace(frame, rgb=np.zeros_like(frame.rgb), depth_m=np.zeros_like(frame.depth_m))
+    found = seen(blocks, black)
+    assert not found.objects
+    assert found.unknown
+    flat = seen(blocks, replace(frame, depth_m=None))
+    assert not flat.objects
+    assert "depth" in " ".join(flat.unknown)
+    with pytest.raises(UserError, match="no frame"):
+        ClipDescriber(GeometryNamer()).describe(())
