@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from embodied_launch import api
 
 from embodied.errors import UserError
 from embodied.types import Frame, SceneDescription, SceneState
-from embodied_launch import api
 from robots.still import StillScene
 from vlm_describer.calibration import Calibration
 from vlm_describer.clip import ClipDescriber

@@ -1,0 +1,203 @@
+"""Fitting: what is learned, what is kept, and that an interrupted fit ends as an undisturbed one."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from embodied.colours import COLOURS
+from embodied.errors import IntegrityError, UserError
+from robots.randomize import RandomizerConfig, labelled_frames
+from vlm_describer import sim_clip
+from vlm_describer.crops import FEATURES, crop, features
+from vlm_describer.dataset import FrameSet, write_frames
+from vlm_describer.examples import (
+    KINDS,
+    SCENES,
+    Examples,
+    joined,
+    load_examples,
+    make_examples,
+    match,
+    save_examples,
+)
+from vlm_describer.fit_blip import BlipFit, FitBlipConfig, mirrored, patch_labels
+from vlm_describer.fit_clip import fit_heads
+from vlm_describer.fit_tower import TowerConfig, TowerFit
+from vlm_describer.heads import fit_head, load_heads, save_heads, split_groups
+from vlm_describer.locate import locate
+from vlm_describer.naming import HeadNamer
+from vlm_describer.sim_blip import SimBlipConfig
+from vlm_describer.vocabulary import load_vocabulary
+
+SMALL = sim_clip.SimClipConfig(width=8, embed_dim=16)
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> FrameSet:
+    config = RandomizerConfig(views=2, arm=0.0)
+    return write_frames(tmp_path_factory.mktemp("frames"), lambda i: labelled_frames(config, 3 * i, 3), 2, {})
+
+
+@pytest.fixture(scope="module")
+def examples(frames: FrameSet) -> Examples:
+    return make_examples(((frames.frame(i), frames.label(i)) for i in range(len(frames))), 64)
+
+
+@pytest.fixture(scope="module")
+def clip_parts() -> tuple[torch.nn.Module, object]:
+    torch.manual_seed(0)
+    return sim_clip.build(SMALL)
+
+
+def coloured(count: int, seed: int = 0) -> Examples:
+    """Crops of one flat colour each: red blocks and blue balls."""
+    rng = np.random.default_rng(seed)
+    blue = rng.random(count) < 0.5
+    shade = np.where(blue[:, None], (20, 40, 220), (220, 30, 20))
+    crops = np.clip(shade[:, None, None] + rng.normal(0, 8, (count, 64, 64, 3)), 0, 255).astype(np.uint8)
+    kinds = np.where(blue, KINDS.index("ball"), KINDS.index("block"))
+    colours = np.where(blue, COLOURS.index("blue"), COLOURS.index("red"))
+    told = rng.normal(size=(count, len(FEATURES))).astype(np.float32)
+    return Examples(
+        crops, told, kinds, colours, np.full(count, -1), np.arange(count), crops[:8], np.zeros(8, int), np.arange(8)
+    )
+
+
+def test_examples_are_named_as_the_labels_say(frames: FrameSet, examples: Examples) -> None:
+    assert len(examples.frames) == len(frames)
+    row = 0
+    for index in range(len(frames)):
+        frame, label = frames.frame(index), frames.label(index)
+        located = locate(frame, label.base)
+        pairs = match(located, label)
+        for item in located.items:
+            entity = pairs.get(item.id)
+            if entity is not None and entity.kind in KINDS:
+                assert KINDS[examples.kind[row]] == entity.kind
+                assert COLOURS[examples.colour[row]] == entity.colour
+            np.testing.assert_array_equal(examples.crops[row], crop(frame, item, 64))
+            np.testing.assert_array_equal(examples.features[row], features(item, located))
+            row += 1
+        assert SCENES[examples.scene[index]] == label.scene_kind
+    assert row == len(examples)
+    assert row > 10
+
+
+def test_examples_come_back_from_disk(examples: Examples, tmp_path: Path) -> None:
+    save_examples(examples, tmp_path / "all.h5")
+    back = joined([load_examples(tmp_path / "all.h5")])
+    for field in fields(Examples):
+        np.testing.assert_array_equal(getattr(back, field.name), getattr(examples, field.name))
+    (tmp_path / "all.h5").write_bytes(b"damaged")
+    with pytest.raises(IntegrityError, match="delete it"):
+        load_examples(tmp_path / "all.h5")
+
+
+def test_scenes_are_never_parted(examples: Examples) -> None:
+    chosen = split_groups(examples.group, 0.5, 1)
+    assert not set(examples.group[chosen]) & set(examples.group[~chosen])
+    assert 0 < chosen.sum() < len(chosen)
+
+
+def test_the_text_tower_stays_as_it_is_and_the_picture_tower_learns(clip_parts: tuple[torch.nn.Module, object]) -> None:
+    network, tokenizer = clip_parts
+    before = {k: v.clone() for k, v in network.state_dict().items()}
+    fit = TowerFit(network, tokenizer, load_vocabulary(), coloured(256), TowerConfig(epochs=6, batch_size=64))
+    losses = []
+    while not fit.done:
+        losses.append(fit.run_epoch())
+    assert losses[-1] < 0.8 * losses[0]
+    for name, value in network.state_dict().items():
+        if name.startswith(sim_clip.LOCKED):
+            torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+    assert not torch.equal(network.text.proj.weight, before["text.proj.weight"])
+
+
+def test_an_interrupted_fit_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
+    ends = []
+    for interrupted in (False, True):
+        torch.manual_seed(0)
+        network, tokenizer = sim_clip.build(SMALL)
+        fit = TowerFit(network, tokenizer, load_vocabulary(), coloured(128), TowerConfig(epochs=2, batch_size=64))
+        fit.run_epoch()
+        if interrupted:
+            fit.save(tmp_path / "fit.safetensors")
+            torch.manual_seed(9)
+            network, tokenizer = sim_clip.build(SMALL)
+            fit = TowerFit(network, tokenizer, load_vocabulary(), coloured(128), TowerConfig(epochs=2, batch_size=64))
+            fit.restore(tmp_path / "fit.safetensors")
+            assert fit.epoch == 1
+        ends.append((fit.run_epoch(), sim_clip.learned(network)))
+    assert ends[0][0] == ends[1][0]
+    for name, value in ends[0][1].items():
+        assert torch.equal(value, ends[1][1][name]), name
+    (tmp_path / "fit.safetensors").write_bytes(b"damaged")
+    with pytest.raises(IntegrityError, match="delete it"):
+        fit.restore(tmp_path / "fit.safetensors")
+
+
+def test_a_model_comes_back_from_its_folder(clip_parts: tuple[torch.nn.Module, object], tmp_path: Path) -> None:
+    network, tokenizer = clip_parts
+    sim_clip.save(network, SMALL, tmp_path, {})
+    pictures = list(coloured(4).crops)
+    made = sim_clip.wrap(network, tokenizer, SMALL, "made")
+    loaded = sim_clip.load_sim_clip(tmp_path)
+    np.testing.assert_allclose(loaded.encode_images(pictures), made.encode_images(pictures), atol=1e-6)
+    np.testing.assert_allclose(loaded.encode_texts(["a red ball"]), made.encode_texts(["a red ball"]), atol=1e-6)
+    with (tmp_path / sim_clip.WEIGHTS).open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(b"abcd")
+    with pytest.raises(IntegrityError, match="is not the file"):
+        sim_clip.load_sim_clip(tmp_path)
+    with pytest.raises(UserError, match="no card.json"):
+        sim_clip.load_sim_clip(tmp_path / "nowhere")
+
+
+def test_heads_learn_what_the_tower_does_not_say(clip_parts: tuple[torch.nn.Module, object], tmp_path: Path) -> None:
+    model = sim_clip.wrap(*clip_parts, SMALL, "made")
+    taught, asked = coloured(300), coloured(100, seed=1)
+    heads = fit_heads(model, replace(taught, size=taught.kind % 3), 0)
+    save_heads(heads, tmp_path / "heads.safetensors")
+    namer = HeadNamer(model, load_heads(tmp_path / "heads.safetensors"))
+    inputs = namer.inputs(model.encode_images(list(asked.crops)), asked.features)
+    for group, labels in (("kinds", asked.kind), ("colours", asked.colour)):
+        assert np.mean(heads[group].logits(inputs).argmax(axis=1) == labels) > 0.95
+    with pytest.raises(IntegrityError, match="holds no heads"):
+        load_heads(tmp_path / "none.safetensors")
+
+
+def test_a_head_leaves_out_what_has_no_label() -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(400, 3)).astype(np.float32)
+    labels = np.where(rng.random(400) < 0.5, -1, (inputs[:, 0] > 0).astype(int))
+    head = fit_head(inputs, labels, 2, 0, epochs=20)
+    assert np.mean(head.logits(inputs).argmax(axis=1) == (inputs[:, 0] > 0)) > 0.95
+
+
+def test_captions_are_learned_and_taken_up_again(frames: FrameSet, tmp_path: Path) -> None:
+    sizes = SimBlipConfig(image_size=64, patch_size=16, vision_width=32, vision_layers=1, text_width=32, text_layers=1)
+    config = FitBlipConfig(sizes, epochs=2, batch_size=4)
+    whole = BlipFit(frames, config)
+    first = whole.run_epoch()
+    whole.save(tmp_path / "blip.safetensors")
+    second = whole.run_epoch()
+    assert second < first
+    again = BlipFit(frames, replace(config, seed=0))
+    again.restore(tmp_path / "blip.safetensors")
+    assert again.run_epoch() == second
+
+
+def test_patches_show_what_lies_in_their_middle(frames: FrameSet) -> None:
+    label = next(la for la in map(frames.label, range(len(frames))) if la.scene_kind == "table")
+    kinds, colours = patch_labels(label, (240, 320), 16)
+    assert kinds.shape == colours.shape == (16, 16)
+    there = {KINDS[kind] for kind in np.unique(kinds)}
+    assert there - {"nothing"} <= {e.kind for e in label.entities}
+    flipped, _ = patch_labels(mirrored(label, 320), (240, 320), 16)
+    assert np.mean(flipped == kinds[:, ::-1]) > 0.97
+    assert mirrored(mirrored(label, 320), 320) == label
