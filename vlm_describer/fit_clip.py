@@ -14,12 +14,11 @@ import numpy as np
 from embodied.labels import FrameLabel
 from embodied.types import FloatArray, Frame
 from vlm_describer import sim_clip
-from vlm_describer.clip_model import ClipModel
 from vlm_describer.dataset import FrameSet
 from vlm_describer.examples import Examples, joined, load_examples, make_examples, save_examples
 from vlm_describer.fit_tower import TowerConfig, TowerFit
-from vlm_describer.heads import Head, fit_head, load_heads, save_heads, split_groups
-from vlm_describer.naming import GROUPS, ITEM_GROUPS, HeadNamer, PromptNamer
+from vlm_describer.heads import load_heads, save_heads
+from vlm_describer.naming import ITEM_GROUPS, HeadNamer, PromptNamer
 from vlm_describer.vocabulary import load_vocabulary
 
 HEADS = "heads.safetensors"
@@ -36,8 +35,6 @@ class FitClipConfig:
 
     sim: sim_clip.SimClipConfig = field(default_factory=sim_clip.SimClipConfig)
     tower: TowerConfig = field(default_factory=TowerConfig)
-    head_share: float = 0.25
-    """Share of the scenes that the tower does not see, so that the heads learn how far it can be trusted."""
 
 
 def fit_clip(
@@ -55,31 +52,19 @@ def fit_clip(
     """
     work.mkdir(parents=True, exist_ok=True)
     examples = examples_of(fit, work / "examples", config.sim.image_size, progress)
-    unseen = split_groups(examples.group, config.head_share, config.tower.seed)
-    frames_unseen = np.isin(examples.frame_group, np.unique(examples.group[unseen]))
     network, tokenizer = sim_clip.build(config.sim)
-    tower = TowerFit(network, tokenizer, load_vocabulary(), examples.rows(~unseen, ~frames_unseen), config.tower)
+    tower = TowerFit(network, tokenizer, load_vocabulary(), examples, config.tower)
     losses = _run_tower(tower, work / "tower.safetensors", progress)
     told = {"fit": asdict(config), "crops": int(len(examples)), "losses": losses, **card}
     sim_clip.save(network, config.sim, folder, told)
-    model = sim_clip.load_sim_clip(folder)
-    heads = fit_heads(model, examples.rows(unseen, frames_unseen), config.tower.seed)
-    save_heads(heads, folder / HEADS)
-    return HeadNamer(model, heads)
+    save_heads(tower.heads(), folder / HEADS)
+    return load_namer(folder)
 
 
 def load_namer(folder: Path | None = None) -> HeadNamer:
     """The shipped sim-clip with its heads, or the one in `folder`."""
     folder = sim_clip.SHIPPED if folder is None else folder
     return HeadNamer(sim_clip.load_sim_clip(folder), load_heads(folder / HEADS))
-
-
-def fit_heads(model: ClipModel, examples: Examples, seed: int) -> dict[str, Head]:
-    """A head each for kinds, colours and sizes."""
-    namer = HeadNamer(model, {})
-    inputs = namer.inputs(model.encode_images(list(examples.crops)), examples.features)
-    labels = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
-    return {group: fit_head(inputs, labels[group], len(GROUPS[group]), seed) for group in ITEM_GROUPS}
 
 
 def examples_of(frames: FrameSet, folder: Path, side: int, progress: Progress) -> Examples:
@@ -103,21 +88,23 @@ def labelled(frames: FrameSet, rows: range) -> Iterator[tuple[Frame, FrameLabel]
         yield frames.frame(row), frames.label(row)
 
 
-def accuracies(logits: Mapping[str, FloatArray], examples: Examples) -> dict[str, float]:
-    """Share of the crops that are named rightly, by group."""
+def named_rightly(namer: HeadNamer, examples: Examples) -> dict[str, dict[str, float]]:
+    """Share of the crops that wordings alone, and heads, name rightly, by group."""
+    vectors = namer.model.encode_images(list(examples.crops))
+    inputs = np.hstack([vectors, examples.features])
+    heads = {group: head.logits(inputs) for group, head in namer.heads.items()}
+    return {
+        "wordings": _accuracies(PromptNamer(namer.model).logits(vectors), examples),
+        "heads": _accuracies(heads, examples),
+    }
+
+
+def _accuracies(logits: Mapping[str, FloatArray], examples: Examples) -> dict[str, float]:
     labels = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
     return {
         group: float(np.mean(logits[group].argmax(axis=1)[labels[group] >= 0] == labels[group][labels[group] >= 0]))
         for group in ITEM_GROUPS
     }
-
-
-def judged(namer: HeadNamer, model: ClipModel, examples: Examples) -> dict[str, dict[str, float]]:
-    """How often wordings alone, and heads, name crops of a split rightly."""
-    vectors = model.encode_images(list(examples.crops))
-    inputs = namer.inputs(vectors, examples.features)
-    heads = {group: head.logits(inputs) for group, head in namer._heads.items()}
-    return {"wordings": accuracies(PromptNamer(model).logits(vectors), examples), "heads": accuracies(heads, examples)}
 
 
 def _tell(progress: Progress, tower: TowerFit, step: int, steps: int, loss: float) -> None:

@@ -1,4 +1,5 @@
-"""Fits sim-clip's image tower, and its projection of the text, to crops and frames."""
+"""Fits sim-clip to crops and frames: its image tower, its projection of the text, and heads that name things from what
+the tower sees and what geometry says."""
 
 from __future__ import annotations
 
@@ -14,15 +15,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from embodied.colours import COLOURS
+from embodied.types import FloatArray
+from vlm_describer.crops import FEATURES
 from vlm_describer.examples import KINDS, SCENES, SIZES, Examples
 from vlm_describer.fit_state import rate_at, restore_fit, save_fit
+from vlm_describer.heads import HIDDEN, Head
 from vlm_describer.prompts import phrase, wordings
 from vlm_describer.sim_clip import LOCKED, MEAN, STD
 from vlm_describer.vocabulary import Vocabulary
 
 NAMES: dict[str, Sequence[str]] = {"kinds": KINDS, "colours": COLOURS, "sizes": SIZES, "scenes": SCENES}
+HEADS = ("kinds", "colours", "sizes")
 WEIGHTS = {"kinds": 1.0, "colours": 1.0, "sizes": 0.3, "scenes": 0.3, "phrases": 0.3}
-"""Of each part of the loss."""
+"""Of each part of the loss, wordings and heads alike."""
+BLIND = 0.15
+"""Share of the crops that a head has to name without the tower, so that it does not lean on what the tower has learned
+by heart."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +61,18 @@ class TowerFit:
             config: Lengths and rates.
         """
         self.network, self.config, self._examples = network, config, examples
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            self._heads = HeadModule(network.visual.output_dim, examples.features)
+        self.modules = nn.ModuleDict({"network": network, "heads": self._heads})
         self._texts = {
             group: [_pooled(network, tokenizer, wordings(vocabulary, group, name)) for name in names]
             for group, names in NAMES.items()
         }
         self._phrases = _Phrases(network, tokenizer)
-        named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
-        self._parameters = dict(named)
-        plain = [p for _, p in named if p.ndim < 2]
-        matrices = [p for _, p in named if p.ndim >= 2]
+        learned = [p for p in self.modules.parameters() if p.requires_grad]
+        plain, matrices = [p for p in learned if p.ndim < 2], [p for p in learned if p.ndim >= 2]
+        self._learned = learned
         groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}]
         self._optimiser = torch.optim.AdamW(groups, lr=config.learning_rate)
         self._per_epoch = max(1, len(examples) // config.batch_size)
@@ -75,8 +86,10 @@ class TowerFit:
     def run_epoch(self, progress: Callable[[int, int, float], None] | None = None) -> float:
         """One epoch; its mean loss. Called with (steps done, steps of the epoch, loss) after each step."""
         generator = torch.Generator().manual_seed(self.config.seed * 1_000 + self.epoch)
+        torch.manual_seed(self.config.seed * 1_000 + self.epoch)  # for dropout, which takes no generator
         order = torch.randperm(len(self._examples), generator=generator)
-        self.network.train()
+        self.modules.train()
+        self.network.text.eval()
         total = 0.0
         for step in range(self._per_epoch):
             rows = order[step * self.config.batch_size : (step + 1) * self.config.batch_size].numpy()
@@ -85,7 +98,7 @@ class TowerFit:
             loss = self._loss(rows, generator)
             self._optimiser.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(self._parameters.values(), 1.0)
+            nn.utils.clip_grad_norm_(self._learned, 1.0)
             self._optimiser.step()
             with torch.no_grad():
                 self.network.logit_scale.clamp_(0.0, math.log(100.0))
@@ -93,12 +106,12 @@ class TowerFit:
             if progress is not None:
                 progress(step + 1, self._per_epoch, total / (step + 1))
         self.epoch += 1
-        self.network.eval()
+        self.modules.eval()
         return total / self._per_epoch
 
     def save(self, path: Path) -> None:
-        """Network, optimiser and epoch."""
-        save_fit(path, self.network, self._optimiser, self.epoch, LOCKED)
+        """Networks, optimiser and epoch."""
+        save_fit(path, self.modules, self._optimiser, self.epoch, f"network.{LOCKED}")
 
     def restore(self, path: Path) -> None:
         """Undo `save`.
@@ -106,7 +119,11 @@ class TowerFit:
         Raises:
             IntegrityError: The file is damaged or of another network.
         """
-        self.epoch = restore_fit(path, self.network, self._optimiser)
+        self.epoch = restore_fit(path, self.modules, self._optimiser)
+
+    def heads(self) -> dict[str, Head]:
+        """The heads as they are now."""
+        return self._heads.heads()
 
     def _rate(self, step: int) -> float:
         return rate_at(step, self.config.epochs * self._per_epoch, self.config.learning_rate)
@@ -121,20 +138,20 @@ class TowerFit:
         crops, frames = images[: len(rows)], images[len(rows) :]
         scale = self.network.logit_scale.exp()
         targets = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
+        blind = torch.rand(len(rows), generator=generator) < BLIND
+        noise = 0.03 * torch.randn(len(rows), len(FEATURES), generator=generator)
+        said = self._heads(crops, torch.from_numpy(examples.features[rows]), blind, noise)
         loss = torch.zeros(())
         for group, labels in targets.items():
             loss = loss + WEIGHTS[group] * self._named(crops, group, labels[rows], scale)
+            loss = loss + WEIGHTS[group] * _cross_entropy(said[group], labels[rows])
         loss = loss + WEIGHTS["scenes"] * self._named(frames, "scenes", examples.scene[few], scale)
         return loss + WEIGHTS["phrases"] * self._contrast(crops, rows, scale)
 
     def _named(self, images: Tensor, group: str, labels: np.ndarray, scale: Tensor) -> Tensor:
         """Cross entropy of the rows that have a name of this group."""
-        known = np.flatnonzero(labels >= 0)
-        if not len(known):
-            return torch.zeros(())
         texts = torch.stack([self._projected(pooled).mean(dim=0) for pooled in self._texts[group]])
-        logits = scale * images[known] @ functional.normalize(texts, dim=-1).T
-        return functional.cross_entropy(logits, torch.from_numpy(labels[known]))
+        return _cross_entropy(scale * images @ functional.normalize(texts, dim=-1).T, labels)
 
     def _contrast(self, images: Tensor, rows: np.ndarray, scale: Tensor) -> Tensor:
         """Each crop against the whole phrases of the batch, both ways; crops of one phrase are all right answers."""
@@ -157,6 +174,49 @@ class TowerFit:
 
     def _projected(self, pooled: Tensor) -> Tensor:
         return functional.normalize(self.network.text.proj(pooled), dim=-1)
+
+
+class HeadModule(nn.Module):
+    """The heads of `heads.Head` while they are fitted: the tower's vector beside standardised geometry."""
+
+    def __init__(self, width: int, told: FloatArray) -> None:
+        super().__init__()
+        self.mean: Tensor
+        self.scale: Tensor
+        self.register_buffer("mean", torch.from_numpy(told.mean(axis=0)))
+        self.register_buffer("scale", torch.from_numpy(np.maximum(told.std(axis=0), 1e-2)))
+        inputs = width + told.shape[1]
+        self.layers = nn.ModuleDict({group: _layers(inputs, len(NAMES[group])) for group in HEADS})
+
+    def forward(self, vectors: Tensor, told: Tensor, blind: Tensor, noise: Tensor) -> dict[str, Tensor]:
+        """Logits by group; the rows that are `blind` see no vector."""
+        seen = vectors.masked_fill(blind[:, None], 0.0) * math.sqrt(vectors.shape[1])
+        inputs = torch.cat([seen, (told - self.mean) / self.scale + noise], dim=1)
+        return {group: layer(inputs) for group, layer in self.layers.items()}
+
+    def heads(self) -> dict[str, Head]:
+        """As numpy has them."""
+        width = next(iter(self.layers.values()))[0].in_features - len(self.mean)
+        mean = np.concatenate([np.zeros(width, np.float32), self.mean.numpy()])
+        scale = np.concatenate([np.full(width, 1 / math.sqrt(width), np.float32), self.scale.numpy()])
+        found = {}
+        for group, layer in self.layers.items():
+            first, _, _, last = layer
+            parts = [p.detach().numpy() for p in (first.weight.T, first.bias, last.weight.T, last.bias)]
+            found[group] = Head(mean, scale, *parts)
+        return found
+
+
+def _layers(inputs: int, names: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Dropout(0.2), nn.Linear(HIDDEN, names))
+
+
+def _cross_entropy(logits: Tensor, labels: np.ndarray) -> Tensor:
+    """Of the rows that have a label."""
+    known = np.flatnonzero(labels >= 0)
+    if not len(known):
+        return torch.zeros(())
+    return functional.cross_entropy(logits[known], torch.from_numpy(labels[known]), label_smoothing=0.02)
 
 
 class _Phrases(dict[str, Tensor]):

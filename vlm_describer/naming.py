@@ -65,7 +65,7 @@ class PromptNamer:
 
 
 class HeadNamer:
-    """Heads that were fitted on what a model sees in a crop, what its wordings say of it, and its geometry."""
+    """Heads that were fitted on what a model sees in a crop and on its geometry; the scene is what the wordings say."""
 
     def __init__(self, model: ClipModel, heads: Mapping[str, Head], vocabulary: Vocabulary | None = None) -> None:
         """
@@ -74,24 +74,19 @@ class HeadNamer:
             heads: By group; a group without one is named by its wordings.
             vocabulary: As it was in fitting.
         """
-        self._prompts, self._model, self._heads = PromptNamer(model, vocabulary), model, heads
+        self._prompts, self.model, self.heads = PromptNamer(model, vocabulary), model, heads
         self.identity = model.identity
 
     def names(self, frame: Frame, located: Located) -> Names:
         """As `Namer.names`."""
         crops = [crop(frame, item, SIDE) for item in located.items]
-        vectors = self._model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
+        vectors = self.model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
         logits = self._prompts.logits(vectors)
         told = np.stack([features(item, located) for item in located.items]) if located.items else None
-        for group, head in self._heads.items():
+        for group, head in self.heads.items():
             if told is not None:
-                logits[group] = np.vstack([head.logits(self.inputs(vectors[:-1], told)), logits[group][-1:]])
+                logits[group] = np.vstack([head.logits(np.hstack([vectors[:-1], told])), logits[group][-1:]])
         return Names({group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1])
-
-    def inputs(self, vectors: FloatArray, told: FloatArray) -> FloatArray:
-        """A head's inputs, (N, D + names + F): the picture's vector, its logits for each name, and the geometry."""
-        logits = self._prompts.logits(vectors)
-        return np.hstack([vectors, *(logits[group] for group in ITEM_GROUPS), told]).astype(np.float32)
 
 
 class GeometryNamer:
