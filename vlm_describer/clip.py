@@ -72,25 +72,11 @@ class ClipDescriber:
         names = self._namer.names(frame, located)
         named = name_items(located, names, self._calibration)
         kept = replace(located, items=tuple(thing.item for thing in named))
-        facts, open_questions = self._related(kept, named)
-        unknown = [*self._unsure(named), *open_questions]
-        if located.reason:
-            unknown.append(located.reason)
+        facts, open_questions = related(kept, named, self._calibration)
+        unknown = [*unsure(named), *open_questions, *([located.reason] if located.reason else [])]
         base = located.base if located.frame == "world" else BaseFrame()
-        objects = [_described(thing) for thing in named]
         scene = self._scene(names, located)
-        return make_description(objects, [*scene, *facts], unknown, located.frame, base)
-
-    def _related(self, located: Located, named: Sequence[Named]) -> tuple[list[Fact], list[str]]:
-        roles: Mapping[str, str] = {thing.item.id: thing.role for thing in named}
-        facts, unknown = [], []
-        for predicate, raw in questions(located, roles):
-            chance = self._calibration.fact(predicate.name, raw)
-            if chance >= self._calibration.threshold(predicate.name, YES):
-                facts.append(Fact(predicate, chance, "locate"))
-            elif chance > 1 - self._calibration.threshold(predicate.name, 1 - NO):
-                unknown.append(f"whether {predicate}")
-        return facts, unknown
+        return make_description([described(t) for t in named], [*scene, *facts], unknown, located.frame, base)
 
     def _scene(self, names: Names, located: Located) -> list[Fact]:
         """The kind of scene, where it is sure and geometry does not speak against it."""
@@ -102,14 +88,29 @@ class ClipDescriber:
             return []
         return [Fact(Predicate("scene", (kind,)), float(chances[best]), self.name)]
 
-    def _unsure(self, named: Sequence[Named]) -> list[str]:
-        told = []
-        for thing in named:
-            if thing.kind == "thing":
-                told.append(f"what {thing.item.id} is")
-            if thing.colour == "unknown":
-                told.append(f"the colour of {thing.item.id}")
-        return told
+
+def related(located: Located, named: Sequence[Named], calibration: Calibration) -> tuple[list[Fact], list[str]]:
+    """Facts that are sure enough, and a phrase for each question that is not answered either way."""
+    roles: Mapping[str, str] = {thing.item.id: thing.role for thing in named}
+    facts, unknown = [], []
+    for predicate, raw in questions(located, roles):
+        chance = calibration.fact(predicate.name, raw)
+        if chance >= calibration.threshold(predicate.name, YES):
+            facts.append(Fact(predicate, chance, "locate"))
+        elif chance > 1 - calibration.threshold(predicate.name, 1 - NO):
+            unknown.append(f"whether {predicate}")
+    return facts, unknown
+
+
+def unsure(named: Sequence[Named]) -> list[str]:
+    """A phrase for each name that is not known."""
+    told = []
+    for thing in named:
+        if thing.kind == "thing":
+            told.append(f"what {thing.item.id} is")
+        if thing.colour == "unknown":
+            told.append(f"the colour of {thing.item.id}")
+    return told
 
 
 def name_items(located: Located, names: Names, calibration: Calibration) -> list[Named]:
@@ -134,7 +135,8 @@ def _surest(group: str, chances: np.ndarray, calibration: Calibration) -> tuple[
     return (GROUPS[group][best] if sure >= calibration.threshold(group) else ""), sure
 
 
-def _described(thing: Named) -> DescribedObject:
+def described(thing: Named) -> DescribedObject:
+    """A named thing as descriptions hold it."""
     confidence = thing.kind_chance * (thing.colour_chance if thing.colour != "unknown" else 1.0)
     return DescribedObject(
         id=thing.item.id,
