@@ -14,7 +14,7 @@ from tqdm import tqdm
 if TYPE_CHECKING:
     from vlm_describer.dataset import FrameSet
     from vlm_describer.judge import View
-    from vlm_describer.naming import Namer
+    from vlm_describer.seeing import Looker
 
 HELD_OUT_SPLITS = ("new_camera", "new_look", "new_pairs", "more_things")
 SCENES_A_PART = 8
@@ -57,6 +57,7 @@ def frame_set(folder: Path, split: str, frames: int, seed: int, progress: Progre
 
 def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
     """sim-clip from nothing into `folder`/model; its card."""
+    from vlm_describer.clip import NamingLooker
     from vlm_describer.fit_clip import CALIBRATION, FitClipConfig, fit_clip
     from vlm_describer.fit_tower import TowerConfig
     from vlm_describer.judge import calibrate, judge
@@ -68,13 +69,13 @@ def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
         validation = frame_set(frames, "validation", settings.validation_frames, seed, progress)
         config = FitClipConfig(tower=TowerConfig(epochs=settings.epochs, seed=seed))
         data = {"frames": len(fit), "validation_frames": len(validation), "seed": seed, **about}
-        namer = fit_clip(fit, model, folder / "work", config, {"data": data}, progress)
-        calibration = calibrate(views_of(validation, namer, progress), namer.identity)
+        looker = NamingLooker(fit_clip(fit, model, folder / "work", config, {"data": data}, progress))
+        calibration = calibrate(views_of(validation, looker, progress), looker.identity)
         calibration.save(model / CALIBRATION)
         numbers = {}
         for split in HELD_OUT_SPLITS:
             held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
-            numbers[split] = judge(views_of(held_out, namer, progress), calibration).summary()
+            numbers[split] = judge(views_of(held_out, looker, progress), calibration).summary()
     card = {**read_card(model), "calibration_errors": dict(calibration.errors), "held_out": numbers}
     from .outcome import plain
 
@@ -82,14 +83,14 @@ def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
     return card
 
 
-def views_of(frames: FrameSet, namer: Namer, progress: Progress) -> list[View]:
+def views_of(frames: FrameSet, looker: Looker, progress: Progress) -> list[View]:
     """Every frame of a set as the describer's parts see it."""
     from vlm_describer.judge import view
 
     views = []
     for index in range(len(frames)):
         progress("looking", index / len(frames))
-        seen = view(frames.frame(index), frames.label(index), namer)
+        seen = view(frames.frame(index), frames.label(index), looker)
         # Masks and points of thousands of frames would fill the memory, and nothing looks at them again.
         views.append(replace(seen, located=without_pixels(seen.located)))
     return views

@@ -93,7 +93,7 @@ def _read(folder: Path) -> tuple[Any, Any, Any]:
 
     try:
         network, told = BlipForConditionalGeneration.from_pretrained(
-            folder, local_files_only=True, output_loading_info=True
+            folder, local_files_only=True, output_loading_info=True, dtype="float32"
         )
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         images = BlipImageProcessor.from_pretrained(folder, local_files_only=True)

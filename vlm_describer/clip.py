@@ -1,168 +1,41 @@
-"""The describer that looks: things found in RGB-D, named by a picture model, related by geometry.
-
-It never reads a simulator's state: frames and frame B are all that it is given.
-"""
+"""Who names what is located: sim-clip, a model fitted by the user, or any public CLIP model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from embodied.errors import UserError
-from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, Predicate, SceneDescription
+from embodied.types import BaseFrame, Frame
+from vlm_describer import sim_clip
 from vlm_describer.calibration import Calibration, load_calibration
-from vlm_describer.describer import make_description
-from vlm_describer.frames import checked_frame
+from vlm_describer.clip_model import load_clip
+from vlm_describer.fit_clip import CALIBRATION, load_namer
 from vlm_describer.locate import locate
-from vlm_describer.located import Item, Located
-from vlm_describer.naming import GROUPS, Namer, Names, PromptNamer
-from vlm_describer.relations import questions
-
-YES, NO = 0.8, 0.2
-"""Where a fact is stated, and where it is denied, as far as a calibration says nothing else."""
-FIXED = ("pillar", "wall", "door")
-UNNAMED = ("nothing", "robot")
+from vlm_describer.located import Located
+from vlm_describer.naming import Namer, Names, PromptNamer
 
 
-@dataclass(frozen=True)
-class Named:
-    """A located thing with its names and how sure they are."""
+class NamingLooker:
+    """Locates, and names each thing by its crop."""
 
-    item: Item
-    kind: str
-    kind_chance: float
-    colour: str
-    colour_chance: float
+    def __init__(self, namer: Namer) -> None:
+        self.identity, self.namer = namer.identity, namer
 
-    @property
-    def role(self) -> EntityRole:
-        """What it is in a scene: what lies flat is a zone, what belongs to a building a landmark."""
-        if self.kind in FIXED:
-            return "landmark"
-        return "zone" if self.kind == "tray" or (self.kind == "disc" and self.item.flat) else "object"
+    def look(self, frame: Frame, base: BaseFrame | None) -> tuple[Located, Names]:
+        """As `Looker.look`."""
+        located = locate(frame, base)
+        return located, self.namer.names(frame, located)
 
 
-class ClipDescriber:
-    """Locates, names and relates. The same frames give the same description."""
-
-    name = "clip"
-
-    def __init__(self, namer: Namer, calibration: Calibration | None = None, base: BaseFrame | None = None) -> None:
-        """
-        Args:
-            namer: Gives things their names.
-            calibration: What its confidences mean; raw where None.
-            base: Frame B in the world; the world itself where None.
-        """
-        self._namer, self._calibration, self._base = namer, calibration or Calibration(), base
-
-    def describe(self, frames: Sequence[Frame]) -> SceneDescription:
-        """What the first frame shows.
-
-        Raises:
-            UserError: There is no frame, or one that cannot be used.
-        """
-        if not frames:
-            raise UserError("there is no frame to describe: give one")
-        frame = checked_frame(frames[0])
-        located = locate(frame, self._base)
-        names = self._namer.names(frame, located)
-        named = name_items(located, names, self._calibration)
-        kept = replace(located, items=tuple(thing.item for thing in named))
-        facts, open_questions = related(kept, named, self._calibration)
-        unknown = [*unsure(named), *open_questions, *([located.reason] if located.reason else [])]
-        base = located.base if located.frame == "world" else BaseFrame()
-        scene = self._scene(names, located)
-        return make_description([described(t) for t in named], [*scene, *facts], unknown, located.frame, base)
-
-    def _scene(self, names: Names, located: Located) -> list[Fact]:
-        """The kind of scene, where it is sure and geometry does not speak against it."""
-        chances = self._calibration.names("scenes", names.scene)
-        best = int(np.argmax(chances))
-        kind = GROUPS["scenes"][best]
-        fits = located.map_view == (kind in ("maze", "rooms"))
-        if not fits or chances[best] < self._calibration.threshold("scenes", YES):
-            return []
-        return [Fact(Predicate("scene", (kind,)), float(chances[best]), self.name)]
-
-
-def related(located: Located, named: Sequence[Named], calibration: Calibration) -> tuple[list[Fact], list[str]]:
-    """Facts that are sure enough, and a phrase for each question that is not answered either way."""
-    roles: Mapping[str, str] = {thing.item.id: thing.role for thing in named}
-    facts, unknown = [], []
-    for predicate, raw in questions(located, roles):
-        chance = calibration.fact(predicate.name, raw)
-        if chance >= calibration.threshold(predicate.name, YES):
-            facts.append(Fact(predicate, chance, "locate"))
-        elif chance > 1 - calibration.threshold(predicate.name, 1 - NO):
-            unknown.append(f"whether {predicate}")
-    return facts, unknown
-
-
-def unsure(named: Sequence[Named]) -> list[str]:
-    """A phrase for each name that is not known."""
-    told = []
-    for thing in named:
-        if thing.kind == "thing":
-            told.append(f"what {thing.item.id} is")
-        if thing.colour == "unknown":
-            told.append(f"the colour of {thing.item.id}")
-    return told
-
-
-def name_items(located: Located, names: Names, calibration: Calibration) -> list[Named]:
-    """Names for what is a thing, `thing` and `unknown` where none is sure enough; the robot and what is nothing left
-    out."""
-    kinds = calibration.names("kinds", names.items["kinds"])
-    colours = calibration.names("colours", names.items["colours"])
-    named = []
-    for row, item in enumerate(located.items):
-        kind, kind_chance = _surest("kinds", kinds[row], calibration)
-        colour, colour_chance = _surest("colours", colours[row], calibration)
-        likeliest = GROUPS["kinds"][int(np.argmax(kinds[row]))]
-        if likeliest not in UNNAMED:
-            named.append(Named(item, kind or "thing", kind_chance, colour or "unknown", colour_chance))
-    return named
-
-
-def _surest(group: str, chances: np.ndarray, calibration: Calibration) -> tuple[str, float]:
-    """The likeliest name, empty below the threshold, and its probability."""
-    best = int(np.argmax(chances))
-    sure = float(chances[best])
-    return (GROUPS[group][best] if sure >= calibration.threshold(group) else ""), sure
-
-
-def described(thing: Named) -> DescribedObject:
-    """A named thing as descriptions hold it."""
-    confidence = thing.kind_chance * (thing.colour_chance if thing.colour != "unknown" else 1.0)
-    return DescribedObject(
-        id=thing.item.id,
-        role=thing.role,
-        kind=thing.kind,
-        colour=thing.colour,
-        position_m=thing.item.position_m,
-        half_extents_m=thing.item.half_extents_m,
-        confidence=confidence,
-    )
-
-
-def load_seeing(model: str = "", pretrained: str = "") -> tuple[Namer, Calibration]:
-    """Who names things, and what its confidences mean: the shipped sim-clip, a fitted one in a folder, or a public
+def load_clip_looker(model: str = "", pretrained: str = "") -> tuple[NamingLooker, Calibration]:
+    """Who looks, and what its confidences mean: the shipped sim-clip, a fitted one in a folder, or a public
     model, which is raw.
 
     Raises:
         UserError: The model cannot be had.
         IntegrityError: Its files are damaged.
     """
-    from vlm_describer import sim_clip
-    from vlm_describer.clip_model import load_clip
-    from vlm_describer.fit_clip import CALIBRATION, load_namer
-
     own = Path(model).expanduser() if model else sim_clip.SHIPPED
     if not pretrained and (own / sim_clip.CARD).is_file():
         namer = load_namer(own)
-        return namer, load_calibration(own / CALIBRATION, namer.identity)
-    return PromptNamer(load_clip(model, pretrained)), Calibration()
+        return NamingLooker(namer), load_calibration(own / CALIBRATION, namer.identity)
+    return NamingLooker(PromptNamer(load_clip(model, pretrained))), Calibration()

@@ -22,12 +22,11 @@ from vlm_describer.calibration import (
     reliability,
     threshold_for,
 )
-from vlm_describer.clip import NO, YES, name_items
 from vlm_describer.examples import KINDS, SCENES, match
-from vlm_describer.locate import locate
 from vlm_describer.located import Item, Located
-from vlm_describer.naming import Namer, Names
+from vlm_describer.naming import Names
 from vlm_describer.relations import questions
+from vlm_describer.seeing import NO, YES, Looker, name_items
 
 JUDGED_SHARE, JUDGED_PIXELS = 0.6, 40
 """A thing has to be found where this share of its silhouette is visible, in so many pixels, and none of it cut off."""
@@ -100,11 +99,10 @@ class Score:
         return found
 
 
-def view(frame: Frame, label: FrameLabel, namer: Namer) -> View:
+def view(frame: Frame, label: FrameLabel, looker: Looker) -> View:
     """Looks at a frame."""
     began = time.process_time()
-    located = locate(frame, label.base)
-    names = namer.names(frame, located)
+    located, names = looker.look(frame, label.base)
     return View(label, located, names, match(located, label), time.process_time() - began)
 
 

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from embodied.types import Frame, SceneDescription
 from robots.still import StillScene
-from vlm_describer.blip import BlipDescriber
+from vlm_describer.blip import CaptionLooker
 from vlm_describer.calibration import Calibration
+from vlm_describer.seeing import SeeingDescriber
 
 
 class Says:
     """A captioner that says one thing."""
+
+    identity = "says"
 
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence
@@ -33,7 +36,8 @@ def look() -> Iterator[tuple[StillScene, Frame]]:
 
 def said(look: tuple[StillScene, Frame], sentence: str) -> SceneDescription:
     scene, frame = look
-    return BlipDescriber(Says(sentence), Calibration(), scene.frame).describe((frame,))  # type: ignore[arg-type]
+    looker = CaptionLooker(Says(sentence))  # type: ignore[arg-type]
+    return SeeingDescriber("blip", looker, Calibration(), scene.frame).describe((frame,))
 
 
 def order(look: tuple[StillScene, Frame]) -> list[str]:

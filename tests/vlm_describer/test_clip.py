@@ -13,9 +13,12 @@ from embodied.errors import UserError
 from embodied.types import Frame, SceneDescription, SceneState
 from robots.still import StillScene
 from vlm_describer.calibration import Calibration
-from vlm_describer.clip import ClipDescriber
+from vlm_describer.clip import NamingLooker
 from vlm_describer.looking import LookingDescriber
 from vlm_describer.naming import GeometryNamer
+from vlm_describer.seeing import SeeingDescriber
+
+LOOKER = NamingLooker(GeometryNamer())
 
 
 class Sealed:
@@ -44,7 +47,7 @@ def frame(blocks: StillScene) -> Frame:
 
 
 def seen(scene: StillScene, frame: Frame, calibration: Calibration | None = None) -> SceneDescription:
-    return ClipDescriber(GeometryNamer(), calibration, scene.frame).describe((frame,))
+    return SeeingDescriber("clip", LOOKER, calibration, scene.frame).describe((frame,))
 
 
 def test_blocks_are_named_and_placed_as_they_lie(blocks: StillScene, frame: Frame) -> None:
@@ -69,7 +72,7 @@ def test_sides_agree_with_the_state(blocks: StillScene, frame: Frame) -> None:
 
 def test_state_is_never_read(blocks: StillScene) -> None:
     sealed = Sealed(blocks)
-    describer = ClipDescriber(GeometryNamer(), base=sealed.frame)
+    describer = SeeingDescriber("clip", LOOKER, base=sealed.frame)
     looking = LookingDescriber(describer, lambda: (sealed.render("front", 320, 240, depth=True),))
     assert looking.describe(()).objects == seen(blocks, sealed.render("front", 320, 240, depth=True)).objects
 
@@ -102,4 +105,4 @@ def test_nothing_to_see_is_said(blocks: StillScene, frame: Frame) -> None:
     assert not flat.objects
     assert "depth" in " ".join(flat.unknown)
     with pytest.raises(UserError, match="no frame"):
-        ClipDescriber(GeometryNamer()).describe(())
+        SeeingDescriber("clip", LOOKER).describe(())

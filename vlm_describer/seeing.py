@@ -1,0 +1,158 @@
+"""The describer that looks: things found in RGB-D, named by a picture model, related by geometry.
+
+It never reads a simulator's state: frames and frame B are all that it is given. What is not sure enough is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from embodied.errors import UserError
+from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, Predicate, SceneDescription
+from vlm_describer.calibration import Calibration
+from vlm_describer.describer import make_description
+from vlm_describer.frames import checked_frame
+from vlm_describer.located import Item, Located
+from vlm_describer.naming import GROUPS, Names
+from vlm_describer.relations import questions
+
+YES, NO = 0.8, 0.2
+"""Where a fact is stated, and where it is denied, as far as a calibration says nothing else."""
+FIXED = ("pillar", "wall", "door")
+UNNAMED = ("nothing", "robot")
+MAPS = ("maze", "rooms")
+
+
+class Looker(Protocol):
+    """Finds things in a picture and says what they could be."""
+
+    identity: str
+
+    def look(self, frame: Frame, base: BaseFrame | None) -> tuple[Located, Names]:
+        """Things in the frame, in frame B, and the logits of their names."""
+        ...
+
+
+@dataclass(frozen=True)
+class Named:
+    """A located thing with its names and how sure they are."""
+
+    item: Item
+    kind: str
+    kind_chance: float
+    colour: str
+    colour_chance: float
+
+    @property
+    def role(self) -> EntityRole:
+        """What it is in a scene: what lies flat is a zone, what belongs to a building a landmark."""
+        if self.kind in FIXED:
+            return "landmark"
+        return "zone" if self.kind == "tray" or (self.kind == "disc" and self.item.flat) else "object"
+
+
+class SeeingDescriber:
+    """Looks, names and relates. The same frames give the same description."""
+
+    def __init__(
+        self, name: str, looker: Looker, calibration: Calibration | None = None, base: BaseFrame | None = None
+    ) -> None:
+        """
+        Args:
+            name: Whose word it is: the source of what is not geometry's.
+            looker: Finds things and names them.
+            calibration: What its confidences mean; raw where None.
+            base: Frame B in the world; the world itself where None.
+        """
+        self.name, self._looker = name, looker
+        self._calibration, self._base = calibration or Calibration(), base
+
+    def describe(self, frames: Sequence[Frame]) -> SceneDescription:
+        """What the first frame shows.
+
+        Raises:
+            UserError: There is no frame, or one that cannot be used.
+        """
+        if not frames:
+            raise UserError("there is no frame to describe: give one")
+        located, names = self._looker.look(checked_frame(frames[0]), self._base)
+        named = name_items(located, names, self._calibration)
+        kept = replace(located, items=tuple(thing.item for thing in named))
+        facts, open_questions = related(kept, named, self._calibration)
+        unknown = [*unsure(named), *open_questions, *([located.reason] if located.reason else [])]
+        base = located.base if located.frame == "world" else BaseFrame()
+        scene = self._scene(names, located)
+        return make_description([described(t) for t in named], [*scene, *facts], unknown, located.frame, base)
+
+    def _scene(self, names: Names, located: Located) -> list[Fact]:
+        """The kind of scene, where it is sure and geometry does not speak against it."""
+        chances = self._calibration.names("scenes", names.scene)
+        best = int(np.argmax(chances))
+        kind = GROUPS["scenes"][best]
+        if located.map_view != (kind in MAPS) or chances[best] < self._calibration.threshold("scenes", YES):
+            return []
+        return [Fact(Predicate("scene", (kind,)), float(chances[best]), self.name)]
+
+
+def related(located: Located, named: Sequence[Named], calibration: Calibration) -> tuple[list[Fact], list[str]]:
+    """Facts that are sure enough, and a phrase for each question that is not answered either way."""
+    roles: Mapping[str, str] = {thing.item.id: thing.role for thing in named}
+    facts, unknown = [], []
+    for predicate, raw in questions(located, roles):
+        chance = calibration.fact(predicate.name, raw)
+        if chance >= calibration.threshold(predicate.name, YES):
+            facts.append(Fact(predicate, chance, "locate"))
+        elif chance > 1 - calibration.threshold(predicate.name, 1 - NO):
+            unknown.append(f"whether {predicate}")
+    return facts, unknown
+
+
+def unsure(named: Sequence[Named]) -> list[str]:
+    """A phrase for each name that is not known."""
+    told = []
+    for thing in named:
+        if thing.kind == "thing":
+            told.append(f"what {thing.item.id} is")
+        if thing.colour == "unknown":
+            told.append(f"the colour of {thing.item.id}")
+    return told
+
+
+def name_items(located: Located, names: Names, calibration: Calibration) -> list[Named]:
+    """Names for what is a thing, `thing` and `unknown` where none is sure enough; the robot and what is nothing left
+    out."""
+    kinds = calibration.names("kinds", names.items["kinds"])
+    colours = calibration.names("colours", names.items["colours"])
+    named = []
+    for row, item in enumerate(located.items):
+        kind, kind_chance = _surest("kinds", kinds[row], calibration)
+        colour, colour_chance = _surest("colours", colours[row], calibration)
+        likeliest = GROUPS["kinds"][int(np.argmax(kinds[row]))]
+        if likeliest not in UNNAMED:
+            named.append(Named(item, kind or "thing", kind_chance, colour or "unknown", colour_chance))
+    return named
+
+
+def _surest(group: str, chances: np.ndarray, calibration: Calibration) -> tuple[str, float]:
+    """The likeliest name, empty below the threshold, and its probability."""
+    best = int(np.argmax(chances))
+    sure = float(chances[best])
+    return (GROUPS[group][best] if sure >= calibration.threshold(group) else ""), sure
+
+
+def described(thing: Named) -> DescribedObject:
+    """A named thing as descriptions hold it."""
+    confidence = thing.kind_chance * (thing.colour_chance if thing.colour != "unknown" else 1.0)
+    return DescribedObject(
+        id=thing.item.id,
+        role=thing.role,
+        kind=thing.kind,
+        colour=thing.colour,
+        position_m=thing.item.position_m,
+        half_extents_m=thing.item.half_extents_m,
+        confidence=confidence,
+    )
