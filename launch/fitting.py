@@ -35,7 +35,9 @@ class FitSettings:
     held_out_frames: int = 320
     """Of each held-out split."""
     epochs: int = 12
-    """Of the image tower over the crops."""
+    """Of sim-clip's image tower over the crops."""
+    caption_epochs: int = 8
+    """Of sim-blip over the frames."""
 
 
 def frame_set(folder: Path, split: str, frames: int, seed: int, progress: Progress) -> FrameSet:
@@ -79,6 +81,29 @@ def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
     card = {**read_card(model), "calibration_errors": dict(calibration.errors), "held_out": numbers}
     from .outcome import plain
 
+    write_card(model / CARD, plain(card))
+    return card
+
+
+def fit_blip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
+    """sim-blip from nothing into `folder`/model; its card."""
+    from vlm_describer.fit_blip import FitBlipConfig, captions_judged, fit_blip
+    from vlm_describer.sim_blip import CARD, load_sim_blip, read_card
+
+    from .outcome import plain
+
+    frames, model = folder / "frames", folder / "model"
+    with _bar() as progress:
+        fit = frame_set(frames, "fit", settings.frames, seed, progress)
+        data = {"frames": len(fit), "seed": seed, **about}
+        config = FitBlipConfig(epochs=settings.caption_epochs, seed=seed)
+        fit_blip(fit, model, folder / "work", config, {"data": data}, progress)
+        captioner = load_sim_blip(model)
+        numbers = {}
+        for split in HELD_OUT_SPLITS:
+            held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
+            numbers[split] = captions_judged(held_out, captioner)
+    card = {**read_card(model), "held_out": numbers}
     write_card(model / CARD, plain(card))
     return card
 

@@ -21,7 +21,7 @@ PRESETS = ("fast", "frugal", "debug")
 class KEYS:
     """Keys of `embodied bench`; which of them a suite looks at stands in their help."""
 
-    suite: str = key("which table: learning, learner, stepping, tabletop")
+    suite: str = key("which table: learning, learner, stepping, tabletop, describer")
     seed: int = key("root of every random number; the first of several seeds", 0, minimum=0)
     resume: str = key("auto: go on behind the rows that are in out", "no", choices=("no", "auto"))
     task: str = key("learning: a task that Gymnasium has too", "fetch_push")
@@ -38,6 +38,10 @@ class KEYS:
     )  # fmt: skip
     controller: str = key("tabletop: who acts: run folder or zoo:<name>", "zoo:tabletop", literal=True)
     scenes: int = key("tabletop: how many for each skill", 100, minimum=1)
+    describers: tuple[str, ...] = key("describer: who is judged", ("clip", "geometry", "threshold"))
+    frames: int = key("describer: of each split, about", 320, minimum=1)
+    model: str = key("describer: of clip: folder of a fitted model, or a public one's name", "", literal=True)
+    pretrained: str = key("describer: weights of a public model", "", literal=True)
     out: str = key("folder of the table; default runs/bench/<time>-<suite>", "", literal=True)
 
 

@@ -15,7 +15,7 @@ from ..outcome import Outcome, RunFolder
 class KEYS:
     """Keys of `embodied fit`."""
 
-    describer: str = key("whose model: clip (sim-clip)", choices=("clip",))
+    describer: str = key("whose model: clip (sim-clip) or blip (sim-blip)", choices=("clip", "blip"))
     seed: int = key("root of every random number: scenes, weights, order", 0, minimum=0)
     out: str = key(
         "folder for frames, intermediate files and the model; default runs/fit/<time>-<describer>", "", literal=True
@@ -32,6 +32,13 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     if begun and config.resume != "auto":
         raise UserError(f"{folder.unmade} holds a fit already: add resume=auto to go on, or choose another out=")
     folder.write_config(config)
-    card = fitting.fit_clip(folder.path, config.fit, config.seed, {"arguments": list(folder.words)})
-    lines = [f"{split}: F1 of named things {row['f1']:.3f}" for split, row in card["held_out"].items()]
+    fit = {"clip": fitting.fit_clip, "blip": fitting.fit_blip}[config.describer]
+    card = fit(folder.path, config.fit, config.seed, {"arguments": list(folder.words)})
+    lines = [f"{split}: {_told(row)}" for split, row in card["held_out"].items()]
     return Outcome(True, {"task": None, "seed": config.seed, "card": card}, (*lines, f"model: {folder.path / 'model'}"))
+
+
+def _told(row: dict[str, float]) -> str:
+    if "f1" in row:
+        return f"F1 of named things {row['f1']:.3f}"
+    return f"{row['contradicted']:.3f} of what is said is false, {row['mentioned']:.3f} of the visible things are named"
