@@ -92,9 +92,10 @@ def _read(folder: Path) -> tuple[Any, Any, Any]:
     from transformers import AutoTokenizer, BlipForConditionalGeneration, BlipImageProcessor
 
     try:
-        network, told = BlipForConditionalGeneration.from_pretrained(
+        loaded: Any = BlipForConditionalGeneration.from_pretrained(
             folder, local_files_only=True, output_loading_info=True, dtype="float32"
         )
+        network, told = loaded
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         images = BlipImageProcessor.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # transformers has no error of its own for a damaged folder

@@ -109,7 +109,9 @@ def make_examples(frames: Iterable[tuple[Frame, FrameLabel]], side: int) -> Exam
     return Examples(
         np.array(crops, dtype=np.uint8).reshape(-1, side, side, 3),
         np.array(told, dtype=np.float32).reshape(-1, len(FEATURES)),
-        *names.T,
+        names[:, 0],
+        names[:, 1],
+        names[:, 2],
         np.array(groups, dtype=np.int64),
         np.array(pictures, dtype=np.uint8).reshape(-1, side, side, 3),
         np.array(scenes, dtype=np.int64),

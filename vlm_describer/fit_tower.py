@@ -181,6 +181,7 @@ class HeadModule(nn.Module):
 
     def __init__(self, width: int, told: FloatArray) -> None:
         super().__init__()
+        self._width = width
         self.mean: Tensor
         self.scale: Tensor
         self.register_buffer("mean", torch.from_numpy(told.mean(axis=0)))
@@ -196,12 +197,15 @@ class HeadModule(nn.Module):
 
     def heads(self) -> dict[str, Head]:
         """As numpy has them."""
-        width = next(iter(self.layers.values()))[0].in_features - len(self.mean)
+        width = self._width
         mean = np.concatenate([np.zeros(width, np.float32), self.mean.numpy()])
         scale = np.concatenate([np.full(width, 1 / math.sqrt(width), np.float32), self.scale.numpy()])
         found = {}
         for group, layer in self.layers.items():
-            first, _, _, last = layer
+            assert isinstance(layer, nn.Sequential)
+            first, last = layer[0], layer[3]
+            assert isinstance(first, nn.Linear)
+            assert isinstance(last, nn.Linear)
             parts = [p.detach().numpy() for p in (first.weight.T, first.bias, last.weight.T, last.bias)]
             found[group] = Head(mean, scale, *parts)
         return found

@@ -139,9 +139,9 @@ def calibrate(views: list[View], identity: str, precision: float = PRECISION) ->
     fitted = Calibration(identity, temperatures, lines, thresholds)
     for name, rows in raw.items():
         told = np.array([fitted.fact(name, chance) for chance, _ in rows])
-        truth = np.array([t for _, t in rows])
+        truths = np.array([truth for _, truth in rows])
         sure = np.maximum(told, 1 - told)
-        thresholds[name] = threshold_for(sure, (told >= 0.5) == truth, precision)
+        thresholds[name] = threshold_for(sure, (told >= 0.5) == truths, precision)
     score = judge(views, Calibration(identity, temperatures, lines, thresholds))
     errors = {key[4:]: value for key, value in score.summary().items() if key.startswith("ece_")}
     return Calibration(identity, temperatures, lines, thresholds, errors)

@@ -61,7 +61,8 @@ class PromptNamer:
 
     def logits(self, vectors: FloatArray) -> dict[str, FloatArray]:
         """Of each group, (N, K), for pictures' vectors (N, D)."""
-        return {group: self._model.scale * vectors @ prompts.T for group, prompts in self._prompts.items()}
+        scaled = (vectors * self._model.scale).astype(np.float32)
+        return {group: scaled @ prompts.T for group, prompts in self._prompts.items()}
 
 
 class HeadNamer:

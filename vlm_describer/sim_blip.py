@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,12 +40,9 @@ class SimBlipConfig:
 
 def build(config: SimBlipConfig) -> tuple[Any, Any, Any]:
     """A random network, its tokenizer and its image processor."""
-    from transformers import BertTokenizerFast, BlipConfig, BlipForConditionalGeneration, BlipImageProcessor
+    from transformers import BertTokenizer, BlipConfig, BlipForConditionalGeneration, BlipImageProcessor
 
-    with tempfile.TemporaryDirectory() as inside:
-        vocabulary = Path(inside) / "vocab.txt"
-        vocabulary.write_text("\n".join((*SPECIAL, *WORDS)) + "\n", "utf-8")
-        tokenizer = BertTokenizerFast(str(vocabulary), do_lower_case=True)
+    tokenizer = BertTokenizer(vocab={word: index for index, word in enumerate((*SPECIAL, *WORDS))})
     end = SPECIAL.index("[SEP]")
     text = {
         "hidden_size": config.text_width,

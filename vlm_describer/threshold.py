@@ -29,7 +29,8 @@ class ThresholdLooker:
         """As `Looker.look`; nothing without depth and pose."""
         base = base or BaseFrame()
         named = nearest_colours(frame.rgb)
-        items, colours = [], []
+        items: list[Item] = []
+        colours: list[int] = []
         if frame.depth_m is not None and frame.intrinsics is not None and frame.world_from_camera is not None:
             points = _points(frame)
             for colour in range(len(COLOURS)):
