@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from embodied.errors import UserError
 from embodied.types import BaseFrame, Frame
 from vlm_describer import sim_clip
 from vlm_describer.calibration import Calibration, load_calibration
@@ -35,6 +36,8 @@ def load_clip_looker(model: str = "", pretrained: str = "") -> tuple[NamingLooke
         IntegrityError: Its files are damaged.
     """
     own = Path(model).expanduser() if model else sim_clip.SHIPPED
+    if not model and not (own / sim_clip.CARD).is_file():
+        raise UserError("no model is shipped: make one with embodied fit describer=clip, then say model=<its out>/model")
     if not pretrained and (own / sim_clip.CARD).is_file():
         namer = load_namer(own)
         return NamingLooker(namer), load_calibration(own / CALIBRATION, namer.identity)

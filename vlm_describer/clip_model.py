@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -128,7 +129,9 @@ def _source(model: str, pretrained: str) -> _Source:
         return _from_folder(Path(chosen.removeprefix(LOCAL)).expanduser())
     name = model.replace("/", "-")
     if name not in open_clip.list_models():
-        raise unknown_name("model", model, open_clip.list_models())
+        near = get_close_matches(name, open_clip.list_models(), n=3, cutoff=0.5)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise UserError(f"unknown model '{model}'{hint} It is a folder of a fitted model, or one of open_clip's names")
     tags = open_clip.list_pretrained_tags_by_model(name)
     if not pretrained:
         raise UserError(f"{model} needs weights: pretrained=<tag, file or {LOCAL}folder>; tags: {', '.join(tags)}")
