@@ -7,7 +7,6 @@ from typing import Protocol, runtime_checkable
 
 from embodied.spec import EnvSpec
 from embodied.types import (
-    BaseFrame,
     BoolArray,
     FloatArray,
     Frame,
@@ -57,11 +56,6 @@ class Env(Protocol):
 @runtime_checkable
 class SceneEnv(Env, Protocol):
     """An environment whose scene can be read, looked at, and given goals from outside."""
-
-    @property
-    def frame(self) -> BaseFrame:
-        """Frame B in the world: where the robot is mounted, which it knows without looking."""
-        ...
 
     def set_goal(self, goal: Goal) -> None:
         """Pursue this goal from now on; rewards and successes speak of it."""

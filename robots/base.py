@@ -328,8 +328,9 @@ class CheckedSceneEnv(CheckedEnv):
 
     @property
     def frame(self) -> BaseFrame:
-        """Frame B in the world."""
-        return self._env.frame
+        """Frame B in the world, which a robot knows without looking; the world itself where none is named."""
+        frame: BaseFrame = getattr(self._env, "frame", BaseFrame())
+        return frame
 
     def set_goal(self, goal: Goal) -> None:
         """Pursue this goal from now on."""

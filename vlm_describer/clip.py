@@ -37,7 +37,7 @@ def load_clip_looker(model: str = "", pretrained: str = "") -> tuple[NamingLooke
     """
     own = Path(model).expanduser() if model else sim_clip.SHIPPED
     if not model and not (own / sim_clip.CARD).is_file():
-        raise UserError("no model is shipped: make one with embodied fit describer=clip, then say model=<its out>/model")
+        raise UserError("no model is shipped: fit one (embodied fit describer=clip) and say model=<its out>/model")
     if not pretrained and (own / sim_clip.CARD).is_file():
         namer = load_namer(own)
         return NamingLooker(namer), load_calibration(own / CALIBRATION, namer.identity)
