@@ -101,9 +101,11 @@ def named_rightly(namer: HeadNamer, examples: Examples) -> dict[str, dict[str, f
 
 def _accuracies(logits: Mapping[str, FloatArray], examples: Examples) -> dict[str, float]:
     labels = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
+    known = {group: label >= 0 for group, label in labels.items()}
     return {
-        group: float(np.mean(logits[group].argmax(axis=1)[labels[group] >= 0] == labels[group][labels[group] >= 0]))
+        group: float(np.mean(logits[group].argmax(axis=1)[known[group]] == labels[group][known[group]]))
         for group in ITEM_GROUPS
+        if known[group].any()
     }
 
 
