@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from embodied.labels import FrameLabel
 from embodied.types import FloatArray, Frame
@@ -52,6 +53,7 @@ def fit_clip(
     """
     work.mkdir(parents=True, exist_ok=True)
     examples = examples_of(fit, work / "examples", config.sim.image_size, progress)
+    torch.manual_seed(config.tower.seed)
     network, tokenizer = sim_clip.build(config.sim)
     tower = TowerFit(network, tokenizer, load_vocabulary(), examples, config.tower)
     losses = _run_tower(tower, work / "tower.safetensors", progress)
@@ -72,10 +74,11 @@ def examples_of(frames: FrameSet, folder: Path, side: int, progress: Progress) -
     folder.mkdir(parents=True, exist_ok=True)
     parts = []
     for start in range(0, len(frames), CHUNK):
-        path = folder / f"part-{start // CHUNK:05d}.h5"
+        rows = range(start, min(start + CHUNK, len(frames)))
+        # Its end too: where the set has grown since, the last part is another one.
+        path = folder / f"part-{rows.start:06d}-{rows.stop:06d}.h5"
         progress("finding things", start / len(frames))
         if not path.exists():
-            rows = range(start, min(start + CHUNK, len(frames)))
             save_examples(make_examples(labelled(frames, rows), side), path)
         parts.append(load_examples(path))
     progress("finding things", 1.0)

@@ -9,7 +9,7 @@ from embodied.errors import JobFailed, UserError
 from embodied.types import Plan
 
 from ..api import Planned
-from ..catalogue import DESCRIBERS, PLANNERS
+from ..catalogue import PLANNERS
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 
@@ -21,7 +21,7 @@ class KEYS:
     scene: str = key("a shipped scene or the path of an MJCF file", literal=True)
     instruction: str = key("what the robot shall do, in words; required without plan=", "", literal=True)
     planner: str = key("who plans", "rules", choices=PLANNERS)
-    describer: str = key("who says what is in the scene", "oracle", choices=DESCRIBERS)
+    describer: str = key("who says what is in the scene", "oracle", choices=("oracle",))
     robot: str = key("auto: by the scene's looks", "auto", choices=("auto", "fetch", "point", "none"))
     run: str = key("whose controller acts: run folder or zoo:<name>; default: the zoo's", "", literal=True)
     execute: bool = key("carry the plan out", False)
