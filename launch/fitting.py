@@ -20,7 +20,7 @@ HELD_OUT_SPLITS = ("new_camera", "new_look", "new_pairs", "more_things")
 SCENES_A_PART = 8
 VIEWS = 10
 """Of a scene: frames of a part of a data set."""
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
+BAR = "{desc}{percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
 Progress = Callable[[str, float], None]
 
 
