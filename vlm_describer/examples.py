@@ -19,7 +19,7 @@ from embodied.colours import COLOURS
 from embodied.errors import IntegrityError
 from embodied.labels import EntityLabel, FrameLabel
 from embodied.types import BoolArray, FloatArray, Frame
-from vlm_describer.crops import FEATURES, crop, features
+from vlm_describer.crops import FEATURES, RELIEF, crop, features, relief
 from vlm_describer.locate import locate
 from vlm_describer.located import Item, Located
 
@@ -39,6 +39,8 @@ class Examples:
     """Crops (N, side, side, 3) with their names, and frames (M, side, side, 3) with their kinds of scene."""
 
     crops: NDArray[np.uint8]
+    reliefs: NDArray[np.uint8]
+    """(N, RELIEF, RELIEF, 4), see `crops.relief`."""
     features: FloatArray
     """(N, F), named by `crops.FEATURES`."""
     kind: NDArray[np.int64]
@@ -94,11 +96,13 @@ def make_examples(frames: Iterable[tuple[Frame, FrameLabel]], side: int) -> Exam
     """Examples from labelled frames, crops `side` pixels wide."""
     crops, rows, groups, pictures, scenes, seeds = [], [], [], [], [], []
     told: list[FloatArray] = []
+    reliefs: list[NDArray[np.uint8]] = []
     for frame, label in frames:
         located = locate(frame, label.base)
         found = match(located, label)
         for item in located.items:
             crops.append(crop(frame, item, side))
+            reliefs.append(relief(frame, item, located))
             told.append(features(item, located))
             rows.append(name_indices(item, found.get(item.id), label))
             groups.append(label.seed)
@@ -108,6 +112,7 @@ def make_examples(frames: Iterable[tuple[Frame, FrameLabel]], side: int) -> Exam
     names = np.array(rows, dtype=np.int64).reshape(-1, 3)
     return Examples(
         np.array(crops, dtype=np.uint8).reshape(-1, side, side, 3),
+        np.array(reliefs, dtype=np.uint8).reshape(-1, RELIEF, RELIEF, 4),
         np.array(told, dtype=np.float32).reshape(-1, len(FEATURES)),
         names[:, 0],
         names[:, 1],

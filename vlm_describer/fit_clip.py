@@ -20,9 +20,11 @@ from vlm_describer.examples import Examples, joined, load_examples, make_example
 from vlm_describer.fit_tower import TowerConfig, TowerFit
 from vlm_describer.heads import load_heads, save_heads
 from vlm_describer.naming import ITEM_GROUPS, HeadNamer, PromptNamer
+from vlm_describer.relief_tower import load_relief_tower, save_relief_tower
 from vlm_describer.vocabulary import load_vocabulary
 
 HEADS = "heads.safetensors"
+RELIEF_TOWER = "relief.safetensors"
 CALIBRATION = "calibration.json"
 CHUNK = 80
 """Frames whose crops are written together."""
@@ -60,13 +62,15 @@ def fit_clip(
     told = {"fit": asdict(config), "crops": int(len(examples)), "losses": losses, **card}
     sim_clip.save(network, config.sim, folder, told)
     save_heads(tower.heads(), folder / HEADS)
+    save_relief_tower(tower.relief_tower, folder / RELIEF_TOWER)
     return load_namer(folder)
 
 
 def load_namer(folder: Path | None = None) -> HeadNamer:
     """The shipped sim-clip with its heads, or the one in `folder`."""
     folder = sim_clip.SHIPPED if folder is None else folder
-    return HeadNamer(sim_clip.load_sim_clip(folder), load_heads(folder / HEADS))
+    relief_tower = load_relief_tower(folder / RELIEF_TOWER)
+    return HeadNamer(sim_clip.load_sim_clip(folder), load_heads(folder / HEADS), relief_tower)
 
 
 def examples_of(frames: FrameSet, folder: Path, side: int, progress: Progress) -> Examples:
@@ -94,8 +98,7 @@ def labelled(frames: FrameSet, rows: range) -> Iterator[tuple[Frame, FrameLabel]
 def named_rightly(namer: HeadNamer, examples: Examples) -> dict[str, dict[str, float]]:
     """Share of the crops that wordings alone, and heads, name rightly, by group."""
     vectors = namer.model.encode_images(list(examples.crops))
-    inputs = np.hstack([vectors, examples.features])
-    heads = {group: head.logits(inputs) for group, head in namer.heads.items()}
+    heads = namer.head_logits(vectors, examples.reliefs, examples.features)
     return {
         "wordings": _accuracies(PromptNamer(namer.model).logits(vectors), examples),
         "heads": _accuracies(heads, examples),

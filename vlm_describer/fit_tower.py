@@ -21,6 +21,7 @@ from vlm_describer.examples import KINDS, SCENES, SIZES, Examples
 from vlm_describer.fit_state import rate_at, restore_fit, save_fit
 from vlm_describer.heads import HIDDEN, Head
 from vlm_describer.prompts import phrase, wordings
+from vlm_describer.relief_tower import WIDTH, ReliefTower, mirrored, prepared
 from vlm_describer.sim_clip import LOCKED, MEAN, STD
 from vlm_describer.vocabulary import Vocabulary
 
@@ -31,6 +32,8 @@ WEIGHTS = {"kinds": 1.0, "colours": 1.0, "sizes": 0.3, "scenes": 0.3, "phrases":
 BLIND = 0.15
 """Share of the crops that a head has to name without the tower, so that it does not lean on what the tower has learned
 by heart."""
+RELIEF_NOISE = 0.03
+"""Standard deviation of what is added to reliefs: real depth is noisier than rendered."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,11 @@ class TowerFit:
         """The heads as they are now."""
         return self._heads.heads()
 
+    @property
+    def relief_tower(self) -> ReliefTower:
+        """What sees the reliefs."""
+        return self._heads.relief
+
     def _rate(self, step: int) -> float:
         return rate_at(step, self.config.epochs * self._per_epoch, self.config.learning_rate)
 
@@ -140,7 +148,9 @@ class TowerFit:
         targets = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
         blind = torch.rand(len(rows), generator=generator) < BLIND
         noise = 0.03 * torch.randn(len(rows), len(FEATURES), generator=generator)
-        said = self._heads(crops, torch.from_numpy(examples.features[rows]), blind, noise)
+        reliefs = mirrored(prepared(examples.reliefs[rows]), flips[: len(rows)])
+        reliefs = reliefs + RELIEF_NOISE * torch.randn(reliefs.shape, generator=generator) * reliefs[:, 3:]
+        said = self._heads(crops, reliefs, torch.from_numpy(examples.features[rows]), blind, noise)
         loss = torch.zeros(())
         for group, labels in targets.items():
             loss = loss + WEIGHTS[group] * self._named(crops, group, labels[rows], scale)
@@ -177,29 +187,33 @@ class TowerFit:
 
 
 class HeadModule(nn.Module):
-    """The heads of `heads.Head` while they are fitted: the tower's vector beside standardised geometry."""
+    """The heads of `heads.Head` while they are fitted: the tower's vector, the relief's and standardised geometry."""
 
     def __init__(self, width: int, told: FloatArray) -> None:
         super().__init__()
         self._width = width
+        self.relief = ReliefTower()
         self.mean: Tensor
         self.scale: Tensor
         self.register_buffer("mean", torch.from_numpy(told.mean(axis=0)))
         self.register_buffer("scale", torch.from_numpy(np.maximum(told.std(axis=0), 1e-2)))
-        inputs = width + told.shape[1]
+        inputs = width + WIDTH + told.shape[1]
         self.layers = nn.ModuleDict({group: _layers(inputs, len(NAMES[group])) for group in HEADS})
 
-    def forward(self, vectors: Tensor, told: Tensor, blind: Tensor, noise: Tensor) -> dict[str, Tensor]:
+    def forward(
+        self, vectors: Tensor, reliefs: Tensor, told: Tensor, blind: Tensor, noise: Tensor
+    ) -> dict[str, Tensor]:
         """Logits by group; the rows that are `blind` see no vector."""
         seen = vectors.masked_fill(blind[:, None], 0.0) * math.sqrt(vectors.shape[1])
-        inputs = torch.cat([seen, (told - self.mean) / self.scale + noise], dim=1)
+        inputs = torch.cat([seen, self.relief(reliefs), (told - self.mean) / self.scale + noise], dim=1)
         return {group: layer(inputs) for group, layer in self.layers.items()}
 
     def heads(self) -> dict[str, Head]:
         """As numpy has them."""
         width = self._width
-        mean = np.concatenate([np.zeros(width, np.float32), self.mean.numpy()])
-        scale = np.concatenate([np.full(width, 1 / math.sqrt(width), np.float32), self.scale.numpy()])
+        mean = np.concatenate([np.zeros(width + WIDTH, np.float32), self.mean.numpy()])
+        seen = np.full(width, 1 / math.sqrt(width), np.float32)
+        scale = np.concatenate([seen, np.ones(WIDTH, np.float32), self.scale.numpy()])
         found = {}
         for group, layer in self.layers.items():
             assert isinstance(layer, nn.Sequential)

@@ -11,7 +11,7 @@ import numpy as np
 from embodied.errors import IntegrityError
 from embodied.types import FloatArray
 
-HIDDEN = 96
+HIDDEN = 128
 """Width of the one hidden layer."""
 _PARTS = ("mean", "scale", "in_weight", "in_bias", "out_weight", "out_bias")
 

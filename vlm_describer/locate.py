@@ -112,7 +112,8 @@ class _Builder:
         surfaces = tuple(self._surface(plane, k) for k, plane in enumerate(self._planes))
         reason = "" if items else "the surface is empty"
         base = self._base if self._world else BaseFrame()
-        return Located(items, surfaces, "world" if self._world else "camera", base, reason, self._map)
+        frame: Literal["world", "camera"] = "world" if self._world else "camera"
+        return Located(items, surfaces, frame, base, reason, self._map, self._cloud.level_from_camera)
 
     def _part(self, segment: Segment, owner: NDArray[np.int32], number: int) -> _Part:
         mask, cloud = segment.mask, self._cloud

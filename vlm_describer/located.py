@@ -114,6 +114,8 @@ class Located:
     """Why nothing was found; empty where something was."""
     map_view: bool = False
     """Seen from far above, as a map: things are pillars and walls."""
+    level_from_camera: NDArray[np.float64] | None = None
+    """(4, 4) the camera in B, or in the view's own level frame; None where nothing was placed."""
 
     def item(self, item_id: str) -> Item:
         """The item with this id; KeyError where there is none."""

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embodied.colours import COLOURS
 from embodied.types import FloatArray, Frame
 from vlm_describer.clip_model import ClipModel
-from vlm_describer.crops import crop, features
+from vlm_describer.crops import crop, features, relief
 from vlm_describer.examples import KINDS, SCENES, SIZES, shrunk
 from vlm_describer.heads import Head
 from vlm_describer.located import Item, Located
 from vlm_describer.prompts import encoded
+from vlm_describer.relief_tower import ReliefTower
 from vlm_describer.vocabulary import Vocabulary, load_vocabulary
 
 GROUPS: dict[str, Sequence[str]] = {"kinds": KINDS, "colours": COLOURS, "sizes": SIZES, "scenes": SCENES}
@@ -68,14 +70,22 @@ class PromptNamer:
 class HeadNamer:
     """Heads that were fitted on what a model sees in a crop and on its geometry; the scene is what the wordings say."""
 
-    def __init__(self, model: ClipModel, heads: Mapping[str, Head], vocabulary: Vocabulary | None = None) -> None:
+    def __init__(
+        self,
+        model: ClipModel,
+        heads: Mapping[str, Head],
+        relief_tower: ReliefTower,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
         """
         Args:
             model: Whose vectors the heads were fitted on.
             heads: By group; a group without one is named by its wordings.
+            relief_tower: Whose vectors they were fitted on too.
             vocabulary: As it was in fitting.
         """
         self._prompts, self.model, self.heads = PromptNamer(model, vocabulary), model, heads
+        self._relief_tower = relief_tower
         self.identity = model.identity
 
     def names(self, frame: Frame, located: Located) -> Names:
@@ -83,11 +93,17 @@ class HeadNamer:
         crops = [crop(frame, item, SIDE) for item in located.items]
         vectors = self.model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
         logits = self._prompts.logits(vectors)
-        told = np.stack([features(item, located) for item in located.items]) if located.items else None
-        for group, head in self.heads.items():
-            if told is not None:
-                logits[group] = np.vstack([head.logits(np.hstack([vectors[:-1], told])), logits[group][-1:]])
-        return Names({group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1])
+        items = {group: logits[group][:-1] for group in ITEM_GROUPS}
+        if located.items:
+            reliefs = np.stack([relief(frame, item, located) for item in located.items])
+            told = np.stack([features(item, located) for item in located.items])
+            items |= self.head_logits(vectors[:-1], reliefs, told)
+        return Names(items, logits["scenes"][-1])
+
+    def head_logits(self, vectors: FloatArray, reliefs: NDArray[np.uint8], told: FloatArray) -> dict[str, FloatArray]:
+        """(N, K) of each group that has a head, for crops' vectors (N, D), their reliefs and features (N, F)."""
+        inputs = np.hstack([vectors, self._relief_tower.vectors(reliefs), told])
+        return {group: head.logits(inputs) for group, head in self.heads.items()}
 
 
 class GeometryNamer:

@@ -11,9 +11,10 @@ import torch
 
 from embodied.colours import COLOURS
 from embodied.errors import IntegrityError, UserError
+from embodied.types import BaseFrame
 from robots.randomize import RandomizerConfig, labelled_frames
 from vlm_describer import sim_clip
-from vlm_describer.crops import FEATURES, crop, features
+from vlm_describer.crops import FEATURES, RELIEF, crop, features, relief
 from vlm_describer.dataset import FrameSet, write_frames
 from vlm_describer.examples import (
     KINDS,
@@ -31,6 +32,7 @@ from vlm_describer.fit_tower import HeadModule, TowerConfig, TowerFit
 from vlm_describer.heads import load_heads, save_heads
 from vlm_describer.locate import locate
 from vlm_describer.naming import HeadNamer
+from vlm_describer.relief_tower import load_relief_tower, prepared, save_relief_tower
 from vlm_describer.sim_blip import SimBlipConfig
 from vlm_describer.vocabulary import load_vocabulary
 
@@ -63,9 +65,11 @@ def coloured(count: int, seed: int = 0) -> Examples:
     kinds = np.where(blue, KINDS.index("ball"), KINDS.index("block"))
     colours = np.where(blue, COLOURS.index("blue"), COLOURS.index("red"))
     told = rng.normal(size=(count, len(FEATURES))).astype(np.float32)
+    reliefs = np.zeros((count, RELIEF, RELIEF, 4), np.uint8)
     return Examples(
-        crops, told, kinds, colours, np.full(count, -1), np.arange(count), crops[:8], np.zeros(8, int), np.arange(8)
-    )
+        crops, reliefs, told, kinds, colours, np.full(count, -1), np.arange(count),
+        crops[:8], np.zeros(8, int), np.arange(8),
+    )  # fmt: skip
 
 
 def test_examples_are_named_as_the_labels_say(frames: FrameSet, examples: Examples) -> None:
@@ -82,10 +86,27 @@ def test_examples_are_named_as_the_labels_say(frames: FrameSet, examples: Exampl
                 assert COLOURS[examples.colour[row]] == entity.colour
             np.testing.assert_array_equal(examples.crops[row], crop(frame, item, 64))
             np.testing.assert_array_equal(examples.features[row], features(item, located))
+            np.testing.assert_array_equal(examples.reliefs[row], relief(frame, item, located))
             row += 1
         assert SCENES[examples.scene[index]] == label.scene_kind
     assert row == len(examples)
     assert row > 10
+
+
+def test_a_relief_is_what_the_camera_sees_wherever_the_robot_stands(frames: FrameSet) -> None:
+    frame, label = frames.frame(0), frames.label(0)
+    turned = BaseFrame((0.3, -0.2, 0.0), label.base.yaw_rad + 1.0)
+    here, there = locate(frame, label.base), locate(frame, turned)
+    assert here.items
+    for item in here.items:
+        other = next(o for o in there.items if o.box_px == item.box_px)
+        one, two = relief(frame, item, here).astype(int), relief(frame, other, there).astype(int)
+        assert np.abs(one - two).max() <= 2
+        seen = one[..., 3] > 0
+        assert 0.2 < seen.mean() <= 1.0
+        rows = np.flatnonzero(seen.any(axis=1))
+        higher, lower = one[rows[0]][seen[rows[0]]], one[rows[-1]][seen[rows[-1]]]
+        assert (higher[:, 0] + higher[:, 2]).mean() > (lower[:, 0] + lower[:, 2]).mean()
 
 
 def test_examples_come_back_from_disk(examples: Examples, tmp_path: Path) -> None:
@@ -160,11 +181,15 @@ def test_heads_name_what_the_tower_was_shown(clip_parts: tuple[torch.nn.Module, 
         fit.run_epoch()
     save_heads(fit.heads(), tmp_path / "heads.safetensors")
     model = sim_clip.wrap(network, tokenizer, SMALL, "made")
-    namer = HeadNamer(model, load_heads(tmp_path / "heads.safetensors"))
+    save_relief_tower(fit.relief_tower, tmp_path / "relief.safetensors")
+    tower = load_relief_tower(tmp_path / "relief.safetensors")
+    namer = HeadNamer(model, load_heads(tmp_path / "heads.safetensors"), tower)
     found = named_rightly(namer, coloured(100, seed=1))["heads"]
     assert min(found["kinds"], found["colours"]) > 0.95
     with pytest.raises(IntegrityError, match="holds no heads"):
         load_heads(tmp_path / "none.safetensors")
+    with pytest.raises(IntegrityError, match="holds no relief tower"):
+        load_relief_tower(tmp_path / "heads.safetensors")
 
 
 def test_heads_in_numpy_say_what_they_said_while_they_were_fitted() -> None:
@@ -173,10 +198,13 @@ def test_heads_in_numpy_say_what_they_said_while_they_were_fitted() -> None:
     vectors = rng.normal(size=(50, 16)).astype(np.float32)
     module = HeadModule(16, told).eval()
     none = torch.zeros(50, dtype=torch.bool)
+    reliefs = rng.integers(0, 255, (50, RELIEF, RELIEF, 4)).astype(np.uint8)
+    seen, still = prepared(reliefs), torch.zeros(50, len(FEATURES))
     with torch.no_grad():
-        expected = module(torch.from_numpy(vectors), torch.from_numpy(told), none, torch.zeros(50, len(FEATURES)))
+        expected = module(torch.from_numpy(vectors), seen, torch.from_numpy(told), none, still)
+    inputs = np.hstack([vectors, module.relief.vectors(reliefs), told])
     for group, head in module.heads().items():
-        np.testing.assert_allclose(head.logits(np.hstack([vectors, told])), expected[group], atol=1e-4)
+        np.testing.assert_allclose(head.logits(inputs), expected[group], atol=1e-4)
 
 
 def test_captions_are_learned_and_taken_up_again(frames: FrameSet, tmp_path: Path) -> None:
