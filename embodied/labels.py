@@ -17,6 +17,8 @@ from embodied.types import BaseFrame, EntityRole, Predicate
 LABEL_VERSION = 1
 """Grows when the meaning of a field changes."""
 
+MAPS = ("maze", "rooms")
+"""Kinds of scene that are shown from far above, as a map."""
 Triple = tuple[float, float, float]
 _FLOATS = {"center_b_m": 3, "half_extents_m": 3, "position_m": 3, "quaternion": 4}
 

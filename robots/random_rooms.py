@@ -20,7 +20,6 @@ from robots.random_rules import Rules, allowed_colours
 from robots.random_scene import (
     Area,
     Part,
-    Put,
     RandomScene,
     RandomThing,
     SceneKind,
@@ -30,6 +29,7 @@ from robots.random_scene import (
     numbers,
 )
 from robots.random_things import draw_pillar, draw_zone
+from robots.random_views import draw_views, put_at
 
 POINT_BODY = "particle"
 _FAR_M = (0.1, 200.0)
@@ -71,12 +71,8 @@ def draw_rooms_scene(rng: np.random.Generator, seed: int, rules: Rules, kind: Sc
         things=(*things, *(door for door, _ in doors)), views=(), tops=tops, grounds=grounds,
         fixed=_fixed_xml(rng, plan),
     )  # fmt: skip
-    views: list[View] = []
-    for _ in range(_TRIES * rules.views):
-        if len(views) < rules.views:
-            view = _draw_view(rng, scene, things, doors, plan, rules)
-            views += [view] if view is not None else []
-    return replace(scene, views=tuple(views)) if views else draw_rooms_scene(rng, seed, rules, kind)
+    views = draw_views(rules.views, lambda _: _draw_view(rng, scene, things, doors, plan, rules))
+    return replace(scene, views=views) if views else draw_rooms_scene(rng, seed, rules, kind)
 
 
 def _draw_view(
@@ -98,12 +94,11 @@ def _draw_view(
     special = rules.draw_special(rng, things)
     puts = []
     for index, spot in enumerate(spots):
-        colour, rgb = _paint(rng, special.get(index) or allowed_colours(spot.thing.kind), ground)
-        turn = math.cos(spot.yaw / 2), 0.0, 0.0, math.sin(spot.yaw / 2)
-        puts.append(Put(colour, rgb, scene.area.to_world(spot.x, spot.y, spot.z), turn))
+        colour = _paint(rng, special.get(index) or allowed_colours(spot.thing.kind), ground)
+        puts.append(put_at(spot, colour, scene.area))
     for door, (x0, x1, y0, y1) in doors:
-        colour, rgb = _paint(rng, allowed_colours(door.kind), scene.tops[look.top])
-        puts.append(Put(colour, rgb, ((x0 + x1) / 2, (y0 + y1) / 2, door.half_m[2]), (1.0, 0.0, 0.0, 0.0)))
+        colour = _paint(rng, allowed_colours(door.kind), scene.tops[look.top])
+        puts.append(put_at(Spot(door, (x0 + x1) / 2, (y0 + y1) / 2, door.half_m[2], 0.0), colour, scene.area))
     return View(tuple(puts), look, camera)
 
 

@@ -19,7 +19,6 @@ from robots.random_scene import (
     Grip,
     Part,
     Put,
-    Quaternion,
     RandomScene,
     RandomThing,
     SceneKind,
@@ -29,13 +28,13 @@ from robots.random_scene import (
     numbers,
 )
 from robots.random_things import OBJECT_KINDS, ZONE_KINDS, draw_object, draw_pillar, draw_zone
+from robots.random_views import draw_views, put_at, turned
 
 _OBJECT_SHARES = (0.27, 0.21, 0.14, 0.12, 0.12, 0.14)
 """Of OBJECT_KINDS."""
 _MOST_HELD_M = 0.04
 _FURNITURE_M = (2.6, 3.6)
 """How far from the middle of the table furniture stands."""
-_TRIES = 40
 
 
 def draw_table_scene(rng: np.random.Generator, seed: int, rules: Rules, kind: SceneKind, robot: bool) -> RandomScene:
@@ -52,14 +51,8 @@ def draw_table_scene(rng: np.random.Generator, seed: int, rules: Rules, kind: Sc
         things=(*things, *(thing for thing, _ in furniture)), views=(), tops=tops,
         grounds=grounds, fixed=fixed, sky=_sky(rng), haze=0.05 if rng.random() < 0.4 else 0.0,
     )  # fmt: skip
-    views: list[View] = []
-    for _ in range(_TRIES * rules.views):
-        if len(views) < rules.views:
-            view = _draw_view(rng, scene, things, furniture, rules, first=not views)
-            views += [view] if view is not None else []
-    if not views:
-        return draw_table_scene(rng, seed, rules, kind, robot)
-    return replace(scene, views=tuple(views))
+    views = draw_views(rules.views, lambda first: _draw_view(rng, scene, things, furniture, rules, first))
+    return replace(scene, views=views) if views else draw_table_scene(rng, seed, rules, kind, robot)
 
 
 def _draw_area(rng: np.random.Generator, kind: SceneKind, robot: bool, rules: Rules) -> Area:
@@ -109,10 +102,13 @@ def _draw_view(
         return None
     surface = scene.tops[look.top] if scene.kind == "table" else scene.grounds[look.ground]
     painted = _paint(rng, things, surface, rules)
-    puts = [_put(rng, spot, colour, scene.area) for spot, colour in zip(spots, painted, strict=True)]
+    puts = [
+        put_at(spot, colour, scene.area, int(rng.integers(len(FINISHES))))
+        for spot, colour in zip(spots, painted, strict=True)
+    ]
     grip = _draw_grip(rng, scene.area, spots, holds=not first) if scene.robot == "fetch" else None
     if grip is not None and grip.holds is not None:
-        turn = _turned(robot_yaw(scene.area))
+        turn = turned(robot_yaw(scene.area))
         puts[grip.holds] = replace(puts[grip.holds], position_m=grip.target_m, quaternion=turn)
     return View((*puts, *(put for _, put in furniture)), look, camera, grip)
 
@@ -156,11 +152,6 @@ def _stand_out(
     return best[1], best[2]
 
 
-def _put(rng: np.random.Generator, spot: Spot, colour: tuple[str, Triple], area: Area) -> Put:
-    place, turn = area.to_world(spot.x, spot.y, spot.z), _turned(spot.yaw + area.yaw_rad)
-    return Put(colour[0], colour[1], place, turn, int(rng.integers(len(FINISHES))))
-
-
 def _draw_grip(rng: np.random.Generator, area: Area, spots: list[Spot], holds: bool) -> Grip:
     """Above what lies there, empty or (sometimes) with a thing that nothing stands on."""
     yaw = robot_yaw(area)
@@ -196,10 +187,6 @@ def robot_yaw(area: Area) -> float:
     return math.atan2(y, x) if key > 0 else math.atan2(-y, -x)
 
 
-def _turned(yaw: float) -> Quaternion:
-    return math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
-
-
 def _sky(rng: np.random.Generator) -> tuple[Triple, Triple]:
     grey = float(rng.uniform(0.1, 0.95))
     one = np.clip(grey + rng.normal(0, 0.06, 3), 0, 1)
@@ -215,7 +202,7 @@ def _floor_xml(rng: np.random.Generator) -> str:
 def _table_xml(rng: np.random.Generator, area: Area, robot: bool) -> str:
     """A block or, not before a robot, sometimes a top on legs."""
     (x, y, height), (a, b) = area.center_m, area.half_m
-    turn = numbers(_turned(area.yaw_rad))
+    turn = numbers(turned(area.yaw_rad))
     body = f'    <body name="{TABLE}" pos="{numbers((x, y, height))}" quat="{turn}">'
     half = height / 2
     if robot or height < 0.3 or rng.random() < 0.6:
@@ -237,7 +224,7 @@ def _marks_xml(rng: np.random.Generator, area: Area) -> str:
         size = numbers((*rng.uniform(0.003, 0.02, 2), 0.0001))
         shape = 'type="box"' if rng.random() < 0.5 else 'type="cylinder"'
         size = size if "box" in shape else numbers((float(rng.uniform(0.004, 0.015)), 0.0001))
-        turn = numbers(_turned(float(rng.uniform(-math.pi, math.pi))))
+        turn = numbers(turned(float(rng.uniform(-math.pi, math.pi))))
         lines.append(
             f'    <geom {shape} size="{size}" pos="{numbers(area.to_world(x, y, 0.0001))}" quat="{turn}"'
             f' rgba="{numbers(rng.uniform(0.05, 0.95, 3))} 1" contype="0" conaffinity="0"/>'
@@ -267,6 +254,6 @@ def _draw_furniture(rng: np.random.Generator, area: Area) -> list[tuple[RandomTh
         name = str(rng.choice(allowed_colours("block")))
         thing = RandomThing(f"furniture{index + 1}", "landmark", "block", (Part("box", half),), half)  # type: ignore[arg-type]
         place = (area.center_m[0] + far * math.cos(around), area.center_m[1] + far * math.sin(around), half[2])
-        turn = _turned(float(rng.uniform(-math.pi, math.pi)))
+        turn = turned(float(rng.uniform(-math.pi, math.pi)))
         found.append((thing, Put(name, draw_shade(rng, name), place, turn)))
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from embodied.errors import UserError
-from embodied.labels import FrameLabel
+from embodied.labels import MAPS, FrameLabel
 from embodied.rng import child_generator
 from embodied.types import Frame
 from robots.random_rooms import draw_rooms_scene
@@ -62,7 +62,7 @@ class SceneRandomizer:
             raise UserError(f"a seed must be 0 or more, got {seed}")
         rng = child_generator(seed, f"random scene/{self.config.split}")
         kind = SCENE_KINDS[int(rng.choice(len(SCENE_KINDS), p=np.array(self.config.shares)))]
-        if kind in ("maze", "rooms"):
+        if kind in MAPS:
             return draw_rooms_scene(rng, seed, self._rules, kind)
         arm = kind == "table" and rng.random() < self.config.arm
         return draw_table_scene(rng, seed, self._rules, kind, arm)

@@ -10,15 +10,13 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from embodied.labels import EntityLabel, FrameLabel
+from embodied.labels import MAPS, EntityLabel, FrameLabel
 
 LEAST_PIXELS = 30
 LEAST_SHARE = 0.3
 """A thing is told where so many of its pixels are visible, and this share of its silhouette."""
 UNTOLD_KINDS = ("wall", "door", "table")
 """Parts of a building, and what things lie on: the scene's own name stands for them."""
-MAPS = ("maze", "rooms")
-"""Scenes whose landmarks are told; elsewhere they are furniture."""
 SUPPORTS = ("on", "in")
 _ARTICLE = re.compile(r"^(?:an?|the)\s+")
 
@@ -70,7 +68,7 @@ def caption_of(label: FrameLabel) -> Caption:
 
 
 def told(entity: EntityLabel, label: FrameLabel) -> bool:
-    """Whether a caption of the frame names it."""
+    """Whether a caption of the frame names it. Landmarks are told on maps; elsewhere they are furniture."""
     visible = entity.pixels >= LEAST_PIXELS and entity.visible_share >= LEAST_SHARE
     meant = entity.role in ("object", "zone") or (entity.role == "landmark" and label.scene_kind in MAPS)
     return visible and meant and entity.kind not in UNTOLD_KINDS

@@ -7,7 +7,6 @@ closed form: P(y_a - y_b >= 0.02) is the normal distribution function of (differ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from math import erf, sqrt
 
@@ -15,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embodied.facts import AT_M, NEAR_M, REST_GAP_M, SIDE_GAP_M, ZONE_MARGIN_M
-from embodied.types import Fact, Predicate
+from embodied.types import Predicate
 from vlm_describer.located import Item, Located
 
 Array = NDArray[np.float64]
 
-SOURCE = "locate"
 ZONE_HEIGHT_M = 0.06
 """Height over a flat zone's surface that counts as inside it: a picture does not show a zone's volume."""
 CONTACT_M = 0.0025
@@ -32,69 +30,17 @@ _RESTS = 0.98
 _NOT_RESTING = 0.02
 
 
-@dataclass(frozen=True)
-class Band:
-    """Probabilities from `yes` on are stated, those above `no` and below `yes` are unknown."""
+def questions(located: Located, roles: Mapping[str, str]) -> Iterator[tuple[Predicate, float]]:
+    """Every question that is asked, with the probability that the answer is yes.
 
-    yes: float = 0.8
-    no: float = 0.2
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Bands by predicate, and that of the others."""
-
-    default: Band = Band()
-    bands: Mapping[str, Band] = field(default_factory=dict)
-
-    def of(self, predicate: str) -> Band:
-        """The predicate's band."""
-        return self.bands.get(predicate, self.default)
-
-
-@dataclass(frozen=True)
-class Related:
-    """What can be said of located things."""
-
-    facts: tuple[Fact, ...]
-    unknown: tuple[str, ...]
-    """A phrase for each question that stays open."""
-    probabilities: dict[Predicate, float]
-    """Of every question that was asked."""
-
-
-def facts_of(
-    located: Located,
-    thresholds: Thresholds | None = None,
-    roles: Mapping[str, str] | None = None,
-    source: str = SOURCE,
-) -> Related:
-    """Facts about items that are probable enough, in the order of `embodied.facts.all_facts`.
-
-    Asked are `in` of each thing and zone, `on` of each ordered pair of solid things (zones as what is beneath),
-    `touching` of each ordered pair of things, `near` and the sides of each ordered pair of which one is a thing or
-    both are zones, and on a map `at` of each thing.
+    Asked are `in` of each object and zone, `on` of each object and each solid thing (zones as what is beneath),
+    `touching` of each ordered pair of objects, `near` and the sides of each ordered pair of which one is an object or
+    both are zones, and on a map `at` of each landmark.
 
     Args:
         located: Things and the frame B.
-        thresholds: When a probability is stated; calibrated bands, or 0.8 and 0.2.
         roles: `object`, `zone`, `landmark` or `robot` by item id, where more is known than the shape.
-        source: What the facts say as theirs.
     """
-    thresholds = thresholds or Thresholds()
-    facts, unknown, probabilities = [], [], {}
-    for predicate, probability in questions(located, roles or {}):
-        probabilities[predicate] = probability
-        band = thresholds.of(predicate.name)
-        if probability >= band.yes:
-            facts.append(Fact(predicate, probability, source))
-        elif probability > band.no:
-            unknown.append(f"whether {predicate}")
-    return Related(tuple(facts), tuple(unknown), probabilities)
-
-
-def questions(located: Located, roles: Mapping[str, str]) -> Iterator[tuple[Predicate, float]]:
-    """Every question that is asked, with the probability that the answer is yes."""
     role = {item.id: roles.get(item.id, default_role(item, located.map_view)) for item in located.items}
     solid = [item for item in located.items if role[item.id] != "robot"]
     objects = [item for item in solid if role[item.id] == "object"]

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from embodied.errors import UserError
+from embodied.labels import MAPS
 from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, Predicate, SceneDescription
 from vlm_describer.calibration import Calibration
 from vlm_describer.describer import make_description
@@ -24,7 +25,6 @@ YES, NO = 0.8, 0.2
 """Where a fact is stated, and where it is denied, as far as a calibration says nothing else."""
 FIXED = ("pillar", "wall", "door")
 UNNAMED = ("nothing", "robot")
-MAPS = ("maze", "rooms")
 
 
 class Looker(Protocol):

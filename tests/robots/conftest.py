@@ -1,15 +1,30 @@
-"""Scenes with the Fetch arm in them."""
+"""Scenes with the Fetch arm in them, and the model of a module's own scene."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import mujoco
 import pytest
 
 from robots.assembly import ArmScene, build_arm_scene
 from robots.placement import Placement
 from robots.scene import place_in_scene
+
+
+@pytest.fixture(scope="module")
+def model(request: pytest.FixtureRequest) -> mujoco.MjModel:
+    """The MJCF that the test's module calls SCENE, compiled."""
+    return mujoco.MjModel.from_xml_string(request.module.SCENE)
+
+
+@pytest.fixture(scope="module")
+def data(model: mujoco.MjModel) -> mujoco.MjData:
+    """Its state at the beginning."""
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return data
 
 
 @pytest.fixture

@@ -38,18 +38,6 @@ ORIGIN = Origin("table", "fit", 5, 2)
 
 
 @pytest.fixture(scope="module")
-def model() -> mujoco.MjModel:
-    return mujoco.MjModel.from_xml_string(SCENE)
-
-
-@pytest.fixture(scope="module")
-def data(model: mujoco.MjModel) -> mujoco.MjData:
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    return data
-
-
-@pytest.fixture(scope="module")
 def renderer(model: mujoco.MjModel) -> SceneRenderer:
     return SceneRenderer(model)
 

@@ -33,18 +33,6 @@ SCENE = """
 """
 
 
-@pytest.fixture(scope="module")
-def model() -> mujoco.MjModel:
-    return mujoco.MjModel.from_xml_string(SCENE)
-
-
-@pytest.fixture(scope="module")
-def data(model: mujoco.MjModel) -> mujoco.MjData:
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    return data
-
-
 def in_fresh_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if k not in ("MUJOCO_GL", "PYOPENGL_PLATFORM", "MUJOCO_EGL_DEVICE_ID")}
     command = [sys.executable, "-c", code]

@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 
 from embodied.types import BaseFrame, Predicate
+from vlm_describer.calibration import Calibration
 from vlm_describer.locate import locate
 from vlm_describer.located import SHAPES, Item, Located
 from vlm_describer.relations import (
-    Band,
-    Thresholds,
-    facts_of,
     gap_between,
     geometric_kind,
     p_at,
@@ -29,7 +27,9 @@ from vlm_describer.relations import (
     p_on,
     p_right_of,
     p_touching,
+    questions,
 )
+from vlm_describer.seeing import Named, related
 
 sys.path.insert(0, str(Path(__file__).parent))
 from located_truth import match, shots_of, table_scenes, true_facts
@@ -118,21 +118,22 @@ def test_at_is_asked_on_maps_only() -> None:
     pillar = thing("p", (1.0, 0.5, 0.5), 0.05)
     assert p_at(pillar) > 0.99
     assert p_at(thing("p", (2.0, 0.5, 0.5), 0.05)) < 0.01
-    names = {p.name for p in facts_of(located(pillar, map_view=True)).probabilities}
-    assert names == {"at"}
-    assert "at" not in {p.name for p in facts_of(located(pillar, thing("q", (0.5, 0.0, 0.0)))).probabilities}
+    assert {p.name for p, _ in questions(located(pillar, map_view=True), {})} == {"at"}
+    assert "at" not in {p.name for p, _ in questions(located(pillar, thing("q", (0.5, 0.0, 0.0))), {})}
 
 
 def test_what_lies_in_the_band_is_unknown() -> None:
     items = thing("a", (0.5, 0.021, 0.0)), thing("b", (0.5, 0.0, 0.0))
-    wide = facts_of(located(*items))
+    named = [Named(item, "block", 1.0, "red", 1.0) for item in items]
+    facts, unknown = related(located(*items), named, Calibration())
     asked = Predicate("left_of", ("a", "b"))
-    assert 0.5 < wide.probabilities[asked] < 0.8
-    assert asked not in [fact.predicate for fact in wide.facts]
-    assert "whether left_of(a, b)" in wide.unknown
-    bold = facts_of(located(*items), Thresholds(bands={"left_of": Band(0.5, 0.5)}), source="clip")
-    assert [(f.predicate, f.source) for f in bold.facts if f.predicate == asked] == [(asked, "clip")]
-    assert all(fact.probability >= 0.5 for fact in bold.facts)
+    assert 0.5 < dict(questions(located(*items), {}))[asked] < 0.8
+    assert asked not in [fact.predicate for fact in facts]
+    assert "whether left_of(a, b)" in unknown
+    bold, unknown = related(located(*items), named, Calibration(thresholds={"left_of": 0.5}))
+    assert [fact.source for fact in bold if fact.predicate == asked] == ["locate"]
+    assert "whether left_of(a, b)" not in unknown
+    assert all(fact.probability >= 0.5 for fact in bold)
 
 
 def test_roles_decide_what_is_asked() -> None:
@@ -141,12 +142,11 @@ def test_roles_decide_what_is_asked() -> None:
         zone("z", (0.5, 0.3, 0.0)),
         thing("r", (0.6, 0.0, 0.4), role_hint="robot-like"),
     )
-    asked = facts_of(located(*items)).probabilities
+    asked = dict(questions(located(*items), {}))
     assert Predicate("in", ("a", "z")) in asked
     assert Predicate("on", ("z", "a")) not in asked
     assert not any("r" in predicate.args for predicate in asked)
-    fixed = facts_of(located(*items), roles={"a": "landmark"}).probabilities
-    assert fixed == {}
+    assert not list(questions(located(*items), {"a": "landmark"}))
 
 
 def test_kinds_from_shapes() -> None:
@@ -167,11 +167,11 @@ def test_facts_of_rendered_scenes() -> None:
     for seed in (3, 4, 5):
         for number, scene in table_scenes(range(seed, seed + 1)):
             for shot in shots_of(scene, number):
-                answer = facts_of(found := locate(shot.frame, shot.state.frame))
+                found = locate(shot.frame, shot.state.frame)
                 names = {item.id: entity for entity, item in match(found, shot.state).items()}
                 seen = {i for i, entity in names.items() if shot.visible.get(entity, 1.0) >= 0.6}
                 truth = true_facts(shot.state)
-                for predicate, probability in answer.probabilities.items():
+                for predicate, probability in questions(found, {}):
                     if not seen.issuperset(predicate.args):
                         continue
                     asked[predicate.name] += 1
