@@ -28,13 +28,13 @@ Progress = Callable[[str, float], None]
 class FitSettings:
     """How much is rendered, and how long is fitted."""
 
-    frames: int = 4_000
+    frames: int = 7_000
     """To fit on, about: views in which a robot hits something are left out."""
     validation_frames: int = 640
     """To calibrate on."""
     held_out_frames: int = 320
     """Of each held-out split."""
-    epochs: int = 12
+    epochs: int = 11
     """Of sim-clip's image tower over the crops."""
     caption_epochs: int = 8
     """Of sim-blip over the frames."""

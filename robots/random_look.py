@@ -1,8 +1,8 @@
 """Random colours, materials and light.
 
 A shade keeps its name: it lies nearer to examples of its own canonical colour than to those of any other by a clear
-margin. Light is scaled so that what faces it is shown about as bright as its colour says; with twice as much, brown
-would be orange.
+margin, and is nearer to them still when the light of the view falls on it. Light is scaled so that what faces it is
+shown about as bright as its colour says; with twice as much, brown would be orange.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from robots.random_textures import Texture
 
 COLOURS = tuple(dict.fromkeys(name for name, _ in REFERENCES))
 """The canonical colours."""
-SHADE_MARGIN = 8.0
-"""How much nearer, in CIELAB, a shade is to its own name than to any other."""
+SHADE_MARGIN, SHOWN_MARGIN = 8.0, 3.0
+"""How much nearer, in CIELAB, a shade is to its own name than to any other: by itself, and as the light shows it."""
+WHITE_LIGHT: Triple = (1.0, 1.0, 1.0)
 _SPREAD = 0.07
 """Standard deviation of a shade round an example, sRGB."""
 _TRIES = 60
@@ -33,24 +34,62 @@ BRIGHTNESS = (0.85, 1.1)
 """Light on a level surface, as a multiple of what shows its colour as it is."""
 
 
-def draw_shade(rng: np.random.Generator, name: str, apart_from: Sequence[Triple] = (), least: float = 0.0) -> Triple:
+def draw_shade(
+    rng: np.random.Generator,
+    name: str,
+    apart_from: Sequence[Triple] = (),
+    least: float = 0.0,
+    light: Triple = WHITE_LIGHT,
+) -> Triple | None:
     """An sRGB colour that a canonical name means, where possible `least` (CIELAB) away from other colours.
 
-    The farthest of the shades tried, where none is far enough.
+    The farthest of the shades tried, where none is far enough; None where none of them looks like its name under this
+    light (`level_light`).
     """
     examples = np.array([rgb for other, rgb in REFERENCES if other == name])
     others = lab(np.array(apart_from)) if apart_from else np.empty((0, 3))
-    best, best_gap = examples[0], -1.0
+    best, best_gap = None, -1.0
     for _ in range(_TRIES):
         shade = np.clip(examples[rng.integers(len(examples))] + rng.normal(0.0, _SPREAD, 3), 0.0, 1.0)
-        if shade_margin(shade, name) < SHADE_MARGIN:
+        if shade_margin(shade, name) < SHADE_MARGIN or shade_margin(shown(shade, light), name) < SHOWN_MARGIN:
             continue
         gap = float(np.linalg.norm(others - lab(shade), axis=1).min()) if len(others) else math.inf
         if gap > best_gap:
             best, best_gap = shade, gap
         if gap >= least:
             break
-    return _triple(best)
+    return None if best is None else _triple(best)
+
+
+def draw_colour(
+    rng: np.random.Generator, names: Sequence[str], others: Sequence[Triple], least: float, light: Triple
+) -> tuple[str, Triple] | None:
+    """One of the colours, in a shade that differs from others by `least`, else the one that differs most of six names;
+    None where the light spoils all of them."""
+    best: tuple[float, str, Triple] | None = None
+    for name in rng.permutation(names)[:6]:
+        shade = draw_shade(rng, str(name), others, least, light)
+        if shade is None:
+            continue
+        gap = float(np.linalg.norm(lab(np.array(others)) - lab(shade), axis=1).min()) if others else math.inf
+        if best is None or gap > best[0]:
+            best = gap, str(name), shade
+        if gap >= least:
+            break
+    return None if best is None else (best[1], best[2])
+
+
+def shown(shade: NDArray[np.float64], light: Triple) -> NDArray[np.float64]:
+    """What a picture shows of a level face in a shade, sRGB."""
+    return np.asarray(np.clip(shade * np.asarray(light), 0.0, 1.0))
+
+
+def level_light(look: Look, area: Area) -> Triple:
+    """What a level face in the area's middle throws back of each channel, shadows apart."""
+    light = np.asarray(look.ambient) + _HEAD_ON * np.asarray(look.headlight)
+    for lamp in look.lights:
+        light = light + _on_level(lamp, area) * np.asarray(lamp.diffuse)
+    return _triple(light)
 
 
 def shade_margin(rgb: NDArray[np.float64], name: str) -> float:

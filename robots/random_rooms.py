@@ -14,7 +14,7 @@ import numpy as np
 
 from embodied.colours import lab
 from robots.random_camera import CameraRange, draw_camera
-from robots.random_look import draw_look, draw_shade, draw_surfaces
+from robots.random_look import draw_colour, draw_look, draw_surfaces, level_light
 from robots.random_place import Spot, is_clear, outline_radius
 from robots.random_rules import Rules, allowed_colours
 from robots.random_scene import (
@@ -24,7 +24,6 @@ from robots.random_scene import (
     RandomThing,
     SceneKind,
     Surface,
-    Triple,
     View,
     numbers,
 )
@@ -35,6 +34,8 @@ POINT_BODY = "particle"
 _FAR_M = (0.1, 200.0)
 """Distances of cameras from above: whatever shows the whole area."""
 _TRIES = 40
+_APART = 25.0
+"""How far, in CIELAB, things stand out from what is about them."""
 
 Region = tuple[float, float, float, float]
 """x from, x to, y from, y to, metres."""
@@ -92,24 +93,19 @@ def _draw_view(
     look = draw_look(rng, scene.area, len(scene.tops), len(scene.grounds), rules.unusual_light)
     ground = scene.grounds[look.ground]
     special = rules.draw_special(rng, things)
-    puts = []
-    for index, spot in enumerate(spots):
-        colour = _paint(rng, special.get(index) or allowed_colours(spot.thing.kind), ground)
-        puts.append(put_at(spot, colour, scene.area))
+    wanted = [
+        (spot, special.get(index) or allowed_colours(spot.thing.kind), ground) for index, spot in enumerate(spots)
+    ]
     for door, (x0, x1, y0, y1) in doors:
-        colour = _paint(rng, allowed_colours(door.kind), scene.tops[look.top])
-        puts.append(put_at(Spot(door, (x0 + x1) / 2, (y0 + y1) / 2, door.half_m[2], 0.0), colour, scene.area))
+        spot = Spot(door, (x0 + x1) / 2, (y0 + y1) / 2, door.half_m[2], 0.0)
+        wanted.append((spot, allowed_colours(door.kind), scene.tops[look.top]))
+    light, puts = level_light(look, scene.area), []
+    for spot, names, surface in wanted:
+        colour = draw_colour(rng, names, surface.tones, _APART, light)
+        if colour is None:
+            return None
+        puts.append(put_at(spot, colour, scene.area))
     return View(tuple(puts), look, camera)
-
-
-def _paint(rng: np.random.Generator, names: Sequence[str], surface: Surface) -> tuple[str, Triple]:
-    tones = list(surface.tones)
-    for _ in range(6):
-        name = str(rng.choice(names))
-        shade = draw_shade(rng, name, tones, 25.0)
-        if np.linalg.norm(lab(np.array(tones)) - lab(shade), axis=1).min() >= 25.0:
-            break
-    return name, shade
 
 
 def _scatter(rng: np.random.Generator, things: Sequence[RandomThing], plan: Plan) -> list[Spot] | None:

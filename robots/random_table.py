@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from embodied.colours import lab
 from robots.random_camera import draw_camera
-from robots.random_look import draw_look, draw_shade, draw_surfaces
+from robots.random_look import WHITE_LIGHT, draw_colour, draw_look, draw_surfaces, level_light
 from robots.random_place import Habits, Spot, arrange
 from robots.random_rules import Rules, allowed_colours
 from robots.random_scene import (
@@ -101,7 +100,9 @@ def _draw_view(
     if camera is None:
         return None
     surface = scene.tops[look.top] if scene.kind == "table" else scene.grounds[look.ground]
-    painted = _paint(rng, things, surface, rules)
+    painted = _paint(rng, things, surface, rules, level_light(look, scene.area))
+    if painted is None:
+        return None
     puts = [
         put_at(spot, colour, scene.area, int(rng.integers(len(FINISHES))))
         for spot, colour in zip(spots, painted, strict=True)
@@ -118,9 +119,10 @@ def _rank(thing: RandomThing) -> int:
 
 
 def _paint(
-    rng: np.random.Generator, things: tuple[RandomThing, ...], surface: Surface, rules: Rules
-) -> list[tuple[str, Triple]]:
-    """A colour for each thing: flat ones stand out from what they lie on, twins have the same."""
+    rng: np.random.Generator, things: tuple[RandomThing, ...], surface: Surface, rules: Rules, light: Triple
+) -> list[tuple[str, Triple]] | None:
+    """A colour for each thing: flat ones stand out from what they lie on, twins have the same. None where the light
+    spoils a colour that a thing has to have."""
     painted: list[tuple[str, Triple]] = []
     special = rules.draw_special(rng, things)
     zones: list[Triple] = []
@@ -131,25 +133,13 @@ def _paint(
             continue
         zone = thing.role == "zone"
         names = special.get(index) or allowed_colours(thing.kind)
-        painted.append(_stand_out(rng, names, [*surface.tones, *([] if zone else zones)], 25.0 if zone else 16.0))
+        others = [*surface.tones, *([] if zone else zones)]
+        colour = draw_colour(rng, names, others, 25.0 if zone else 16.0, light)
+        if colour is None:
+            return None
+        painted.append(colour)
         zones += [painted[-1][1]] if zone else []
     return painted
-
-
-def _stand_out(
-    rng: np.random.Generator, names: tuple[str, ...], others: list[Triple], least: float
-) -> tuple[str, Triple]:
-    """One of the colours, in a shade that differs from others; the one that differs most of those tried."""
-    best: tuple[float, str, Triple] | None = None
-    for name in rng.permutation(names)[:6]:
-        shade = draw_shade(rng, str(name), others, least)
-        gap = float(np.linalg.norm(lab(np.array(others)) - lab(shade), axis=1).min())
-        if best is None or gap > best[0]:
-            best = gap, str(name), shade
-        if gap >= least:
-            break
-    assert best is not None
-    return best[1], best[2]
 
 
 def _draw_grip(rng: np.random.Generator, area: Area, spots: list[Spot], holds: bool) -> Grip:
@@ -251,9 +241,10 @@ def _draw_furniture(rng: np.random.Generator, area: Area) -> list[tuple[RandomTh
     for index in range(int(rng.choice([0, 1, 2, 3], p=[0.5, 0.25, 0.15, 0.1]))):
         half = tuple(float(v) for v in rng.uniform(0.06, 0.3) * rng.uniform(0.55, 1.0, 3))
         around, far = float(rng.uniform(0, 2 * math.pi)), float(rng.uniform(*_FURNITURE_M))
-        name = str(rng.choice(allowed_colours("block")))
+        colour = draw_colour(rng, allowed_colours("block"), (), 0.0, WHITE_LIGHT)
+        assert colour is not None
         thing = RandomThing(f"furniture{index + 1}", "landmark", "block", (Part("box", half),), half)  # type: ignore[arg-type]
         place = (area.center_m[0] + far * math.cos(around), area.center_m[1] + far * math.sin(around), half[2])
         turn = turned(float(rng.uniform(-math.pi, math.pi)))
-        found.append((thing, Put(name, draw_shade(rng, name), place, turn)))
+        found.append((thing, Put(*colour, place, turn)))
     return found
