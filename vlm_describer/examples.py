@@ -83,13 +83,24 @@ def match(located: Located, label: FrameLabel) -> dict[str, EntityLabel]:
 def name_indices(item: Item, entity: EntityLabel | None, label: FrameLabel) -> tuple[int, int, int]:
     """Kind, colour and size of an example."""
     if entity is None:
-        robot = label.robot_in_view and item.role_hint == "robot-like"
-        return KINDS.index("robot" if robot else "nothing"), NONE, NONE
+        return KINDS.index(unlabelled_kind(item, label)), NONE, NONE
     kind = entity.kind if entity.kind in KINDS else "thing"
     colour = COLOURS.index(entity.colour) if entity.colour in COLOURS else NONE
     longest = 2 * max(entity.half_extents_m)
     size = int(np.searchsorted(SIZE_LIMITS_M, longest)) if entity.role == "object" else NONE
     return KINDS.index(kind), colour, size
+
+
+def unlabelled_kind(item: Item, label: FrameLabel) -> str:
+    """What a located thing is that is none of the labelled ones: a robot's part, or nothing."""
+    if is_point_robot(item, label):
+        return "ball"
+    return "robot" if label.robot_in_view and item.role_hint == "robot-like" else "nothing"
+
+
+def is_point_robot(item: Item, label: FrameLabel) -> bool:
+    """Whether an unlabelled thing may be the point robot, which is a ball for whoever sees it."""
+    return label.robot == "point" and label.robot_in_view and item.shape == "ball"
 
 
 def make_examples(frames: Iterable[tuple[Frame, FrameLabel]], side: int) -> Examples:
