@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from embodied.labels import FrameLabel
-from embodied.types import BaseFrame, Frame
+from embodied.types import BaseFrame, Frame, SceneState
 from robots.assembly import build_arm_scene
 from robots.base import POINT, RobotModel
 from robots.fetch_arm import FetchArm
@@ -106,11 +106,13 @@ class Stage:
         pairs = zip(self.data.contact.geom, self.data.contact.dist, strict=True)
         return max((-float(dist) for (a, b), dist in pairs if arm[a] or arm[b]), default=0.0)
 
+    def state(self) -> SceneState:
+        """The state of the applied view, without a picture of it."""
+        return self._reader().read(self.data)
+
     def shoot(self, index: int, width: int = 320, height: int = 240) -> tuple[Frame, FrameLabel]:
         """The frame of the applied view, with depth, and its label; `index` is the view's."""
-        frame_b = self._frame or frame_for_scene(self.model, self.data)
-        reader = SceneReader(self.model, frame_b, self._robot)
-        labeller = FrameLabeller(self.model, reader, self._renderer)
+        labeller = FrameLabeller(self.model, self._reader(), self._renderer)
         frame = self._renderer.render(self.data, CAMERA, width, height, depth=True)
         origin = Origin(self.scene.kind, self.scene.split, self.scene.seed, index)
         label = labeller.label(self.data, frame, origin, CAMERA)
@@ -121,6 +123,10 @@ class Stage:
     def close(self) -> None:
         """Frees the renderer."""
         self._renderer.close()
+
+    def _reader(self) -> SceneReader:
+        """Of the applied view: colours and kinds are read when it is made."""
+        return SceneReader(self.model, self._frame or frame_for_scene(self.model, self.data), self._robot)
 
     def _place(self, thing: RandomThing, put: Put) -> None:
         model = self.model

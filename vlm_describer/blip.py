@@ -5,12 +5,15 @@ What the sentence names is given to the located thing that it fits; a word that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import numpy as np
+from numpy.typing import NDArray
 
 from embodied.colours import COLOURS
 from embodied.types import BaseFrame, FloatArray, Frame
 from vlm_describer.alignment import align
-from vlm_describer.blip_model import BlipModel
 from vlm_describer.captions import Caption, parse_caption
 from vlm_describer.examples import KINDS, SCENES, SIZES
 from vlm_describer.locate import locate
@@ -21,10 +24,34 @@ ASIDE = ("robot-like", "wall-like")
 """What a caption does not speak of."""
 
 
+class Captioner(Protocol):
+    """Makes sentences of pictures."""
+
+    identity: str
+
+    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[tuple[str, float]]:
+        """A sentence for each picture (H, W, 3), and its probability."""
+        ...
+
+
+class Overheard:
+    """A captioner that keeps what it said last."""
+
+    def __init__(self, model: Captioner) -> None:
+        self.identity, self._model = model.identity, model
+        self.sentence = ""
+
+    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[tuple[str, float]]:
+        """As `Captioner.captions`."""
+        made = self._model.captions(pictures, prompt)
+        self.sentence = made[-1][0] if made else ""
+        return made
+
+
 class CaptionLooker:
     """Captions, locates, and gives each thing the words that fit it."""
 
-    def __init__(self, model: BlipModel, prompt: str = "") -> None:
+    def __init__(self, model: Captioner, prompt: str = "") -> None:
         """
         Args:
             model: Ours, or a public one: what it says in other words than ours is not understood.

@@ -87,31 +87,6 @@ def parse_caption(text: str) -> Caption:
     return Caption(_ARTICLE.sub("", scene.strip()), tuple(mention for mention in mentions if mention.phrase))
 
 
-def contradictions(caption: Caption, label: FrameLabel) -> tuple[int, int]:
-    """How many statements of a caption the label contradicts, and how many there are.
-
-    A statement is the kind of scene, each thing that is named (there must be as many as are named, whether they are
-    well visible or not), and each `on` and `in`.
-    """
-    there = Counter(phrase_of(entity) for entity in label.entities)
-    wrong = int(caption.scene != label.scene_kind) + sum((caption.phrases - there).values())
-    kinds = {entity.id: phrase_of(entity) for entity in label.entities}
-    held = Counter(
-        (kinds[f.args[0]], f.name, kinds[f.args[1]])
-        for f in label.facts
-        if f.name in SUPPORTS and f.args[0] in kinds and f.args[1] in kinds
-    )
-    said = Counter((m.phrase, m.relation, m.below) for m in caption.mentions if m.relation)
-    wrong += sum((said - held).values())
-    return wrong, 1 + sum(caption.phrases.values()) + sum(said.values())
-
-
-def mentioned(caption: Caption, label: FrameLabel) -> tuple[int, int]:
-    """How many of the visible things of a frame a caption names, and how many there are."""
-    seen = Counter(phrase_of(entity) for entity in label.entities if told(entity, label))
-    return sum((seen & caption.phrases).values()), sum(seen.values())
-
-
 def _column(entity: EntityLabel) -> tuple[float, str]:
     assert entity.box_px is not None
     return (entity.box_px[0] + entity.box_px[2]) / 2, entity.id

@@ -13,7 +13,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from embodied.colours import COLOURS
 from embodied.errors import IntegrityError
@@ -22,6 +21,7 @@ from embodied.types import BoolArray, FloatArray, Frame
 from vlm_describer.crops import FEATURES, RELIEF, crop, features, relief
 from vlm_describer.locate import locate
 from vlm_describer.located import Item, Located
+from vlm_describer.pairing import NEAR_M, NEAR_MAP_M, paired
 
 KINDS = ("block", "cylinder", "ball", "tray", "disc", "plate", "pillar", "wall", "door", "robot", "thing", "nothing")
 """Names that a located thing can have; `nothing`: it is no thing at all."""
@@ -29,8 +29,6 @@ SIZES = ("small", "medium", "large")
 SIZE_LIMITS_M = (0.045, 0.065)
 """Longest side up to which a thing is small, and medium."""
 SCENES = ("table", "floor", "maze", "rooms")
-NEAR_M, NEAR_MAP_M = 0.05, 0.6
-"""A located thing is the labelled one whose centre is within this, on a map within the second."""
 NONE = -1
 
 
@@ -67,17 +65,8 @@ class Examples:
 
 def match(located: Located, label: FrameLabel) -> dict[str, EntityLabel]:
     """Which located thing is which labelled one, by item id: the pairing with the least sum of distances."""
-    seen = [entity for entity in label.entities if entity.pixels > 0 and entity.role != "place"]
-    if not seen or not located.items:
-        return {}
-    reach = NEAR_MAP_M if located.map_view else NEAR_M
-    distances = np.array([[_distance(item, entity) for entity in seen] for item in located.items])
-    rows, columns = linear_sum_assignment(np.minimum(distances, 10 * reach))
-    return {
-        located.items[row].id: seen[column]
-        for row, column in zip(rows, columns, strict=True)
-        if distances[row, column] <= reach
-    }
+    places = {item.id: item.center_b_m for item in located.items}
+    return paired(places, label, NEAR_MAP_M if located.map_view else NEAR_M)
 
 
 def name_indices(item: Item, entity: EntityLabel | None, label: FrameLabel) -> tuple[int, int, int]:
@@ -168,7 +157,3 @@ def load_examples(path: Path) -> Examples:
             return Examples(**{field.name: file[field.name][:] for field in fields(Examples)})
     except (OSError, KeyError) as error:
         raise IntegrityError(f"{path} is damaged ({type(error).__name__}); delete it, it is made again") from None
-
-
-def _distance(item: Item, entity: EntityLabel) -> float:
-    return float(np.linalg.norm(np.subtract(item.center_b_m, entity.center_b_m)))

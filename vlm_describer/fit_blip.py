@@ -21,10 +21,11 @@ from embodied.colours import COLOURS
 from embodied.labels import EntityLabel, FrameLabel
 from vlm_describer import sim_blip
 from vlm_describer.blip_model import BlipModel
-from vlm_describer.captions import caption_of, contradictions, mentioned, parse_caption, told
+from vlm_describer.captions import caption_of, told
 from vlm_describer.dataset import FrameSet
 from vlm_describer.examples import KINDS
 from vlm_describer.fit_state import rate_at, restore_fit, save_fit
+from vlm_describer.statements import Tally, told_by_sentence
 
 NO_COLOUR, NO_THING = len(COLOURS), len(KINDS) - 1
 """Classes of patches that show a thing without a canonical colour, and that show none."""
@@ -164,16 +165,13 @@ def fit_blip(
 
 
 def captions_judged(frames: FrameSet, model: BlipModel) -> dict[str, float]:
-    """Shares of what raw captions state falsely, and of the visible things that they name."""
-    wrong = stated = named = there = 0
+    """What raw captions state falsely, and which of the visible things they name (`Tally.flat`)."""
+    tally = Tally()
     for start in range(0, len(frames), 16):
         rows = range(start, min(start + 16, len(frames)))
         for row, (sentence, _) in zip(rows, model.captions([frames.picture(r) for r in rows]), strict=True):
-            caption, label = parse_caption(sentence), frames.label(row)
-            false, all_ = contradictions(caption, label)
-            told_, visible = mentioned(caption, label)
-            wrong, stated, named, there = wrong + false, stated + all_, named + told_, there + visible
-    return {"contradicted": wrong / max(stated, 1), "mentioned": named / max(there, 1), "frames": float(len(frames))}
+            tally.add(told_by_sentence(sentence, frames.label(row)))
+    return tally.flat()
 
 
 def patch_labels(label: FrameLabel, shape: tuple[int, int], side: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,36 +1,37 @@
-"""How good a describer's parts are on labelled frames: names, facts, positions, calibration, time."""
+"""A describer's parts held against labelled frames: names, facts, positions, confidences; and calibration by them."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embodied.colours import COLOURS
-from embodied.labels import EntityLabel, FrameLabel
-from embodied.types import Frame
+from embodied.facts import PREDICATES
+from embodied.labels import MAPS, EntityLabel, FrameLabel
+from embodied.types import BaseFrame, Frame, SceneDescription
 from vlm_describer.calibration import (
     PRECISION,
     Calibration,
     fit_line,
     fit_temperature,
-    reliability,
     threshold_for,
 )
 from vlm_describer.examples import KINDS, SCENES, match
 from vlm_describer.located import Item, Located
 from vlm_describer.naming import Names
 from vlm_describer.relations import questions
-from vlm_describer.seeing import NO, YES, Looker, name_items
+from vlm_describer.score import Score
+from vlm_describer.seeing import NO, YES, Looker, SeeingDescriber, name_items
+from vlm_describer.statements import BUILDING, comparable
 
 JUDGED_SHARE, JUDGED_PIXELS = 0.6, 40
 """A thing has to be found where this share of its silhouette is visible, in so many pixels, and none of it cut off."""
-BUILDING = ("wall", "door")
 SCENERY = "landmark"
 """Furniture beside the table is neither missed nor false."""
 
@@ -48,55 +49,29 @@ class View:
     """Processor time of locating and naming."""
 
 
-@dataclass
-class Score:
-    """Counts over frames."""
+@dataclass(frozen=True)
+class SaidThing:
+    """A thing as a description has it, whoever made it."""
 
-    right: int = 0
-    wrong: int = 0
-    """Named things that are not there, or are called something else."""
-    missed: int = 0
-    unsure: int = 0
-    """Of the missed: found, and left unnamed."""
-    errors_m: list[float] = field(default_factory=list)
-    facts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    confusion: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(true, said) names of matched things."""
-    chances: dict[str, list[tuple[float, bool]]] = field(default_factory=lambda: defaultdict(list))
-    """Probability and truth of every claim, by what it is about."""
-    cpu_s: list[float] = field(default_factory=list)
+    id: str
+    kind: str
+    colour: str
+    center_b_m: tuple[float, float, float]
+    kind_chance: float = 1.0
+    colour_chance: float = 1.0
 
-    @property
-    def f1(self) -> float:
-        """Of things named with kind and colour."""
-        total = 2 * self.right + self.wrong + self.missed
-        return 2 * self.right / total if total else 1.0
 
-    def summary(self) -> dict[str, Any]:
-        """One flat object."""
-        errors = np.array(self.errors_m) if self.errors_m else np.full(1, np.nan)
-        found: dict[str, Any] = {
-            "f1": self.f1,
-            "precision": _share(self.right, self.right + self.wrong),
-            "recall": _share(self.right, self.right + self.missed),
-            "unnamed": _share(self.unsure, self.right + self.missed),
-            "things": self.right + self.missed,
-            "position_median_m": float(np.median(errors)),
-            "position_p95_m": float(np.percentile(errors, 95)),
-            "cpu_ms": 1e3 * float(np.median(self.cpu_s)) if self.cpu_s else 0.0,
-        }
-        for name, counts in sorted(self.facts.items()):
-            answered = sum(counts[key] for key in ("tp", "fp", "tn", "fn"))
-            asked = answered + counts["open_true"] + counts["open_false"]
-            found[f"{name}_accuracy"] = _share(counts["tp"] + counts["tn"], answered)
-            found[f"{name}_answered"] = _share(answered, asked)
-            found[f"{name}_precision"] = _share(counts["tp"], counts["tp"] + counts["fp"])
-            found[f"{name}_recall"] = _share(counts["tp"], counts["tp"] + counts["fn"] + counts["open_true"])
-            found[f"{name}_true"] = counts["tp"] + counts["fn"] + counts["open_true"]
-        for name, claims in sorted(self.chances.items()):
-            chances, truths = np.array([c for c, _ in claims]), np.array([t for _, t in claims])
-            found[f"ece_{name}"] = reliability(chances, truths).error
-        return found
+class KeptLook:
+    """A looker that keeps what it saw last, so that a description can be held against what it was made of."""
+
+    def __init__(self, looker: Looker) -> None:
+        self.identity, self._looker = looker.identity, looker
+        self.seen: tuple[Located, Names] | None = None
+
+    def look(self, frame: Frame, base: BaseFrame | None) -> tuple[Located, Names]:
+        """As `Looker.look`."""
+        self.seen = self._looker.look(frame, base)
+        return self.seen
 
 
 def view(frame: Frame, label: FrameLabel, looker: Looker) -> View:
@@ -104,6 +79,20 @@ def view(frame: Frame, label: FrameLabel, looker: Looker) -> View:
     began = time.process_time()
     located, names = looker.look(frame, label.base)
     return View(label, located, names, match(located, label), time.process_time() - began)
+
+
+def view_and_words(
+    frame: Frame, label: FrameLabel, looker: Looker, calibration: Calibration, name: str
+) -> tuple[View, SceneDescription]:
+    """Looks at a frame once, and describes it as `SeeingDescriber` does; the time is of all of that."""
+    kept = KeptLook(looker)
+    describer = SeeingDescriber(name, kept, calibration, label.base)
+    began = time.process_time()
+    description = describer.describe((frame,))
+    spent = time.process_time() - began
+    assert kept.seen is not None
+    located, names = kept.seen
+    return View(label, located, names, match(located, label), spent), description
 
 
 def judge(views: Iterable[View], calibration: Calibration) -> Score:
@@ -117,6 +106,20 @@ def judge(views: Iterable[View], calibration: Calibration) -> Score:
         best = int(np.argmax(chances))
         score.chances["scenes"].append((float(chances[best]), SCENES[best] == each.label.scene_kind))
     return score
+
+
+def judge_all_knowing(description: SceneDescription, label: FrameLabel, score: Score) -> None:
+    """Counts a description that calls things by the label's own ids and denies every fact that it does not state."""
+    known = {entity.id: entity for entity in label.entities}
+    things = [
+        SaidThing(item.id, item.kind, item.colour, _in_base(label.base, item.position_m))
+        for item in description.objects
+    ]
+    judge_named(things, known, label, score)
+    said = {(fact.predicate.name, fact.predicate.args) for fact in description.facts}
+    true = {(fact.name, fact.args) for fact in label.facts}
+    for question in {*_questions_about(label), *said, *true}:
+        score.answer(question[0], question in true, "yes" if question in said else "no")
 
 
 def calibrate(views: list[View], identity: str, precision: float = PRECISION) -> Calibration:
@@ -150,39 +153,52 @@ def calibrate(views: list[View], identity: str, precision: float = PRECISION) ->
 def to_be_found(entity: EntityLabel, label: FrameLabel) -> bool:
     """Whether a describer has to find and name it."""
     visible = entity.visible_share >= JUDGED_SHARE and entity.pixels >= JUDGED_PIXELS and not entity.cut
-    scenery = entity.role == SCENERY and (entity.kind in BUILDING or label.scene_kind in ("table", "floor"))
+    scenery = entity.role == SCENERY and (entity.kind in BUILDING or label.scene_kind not in MAPS)
     return visible and not scenery and entity.role != "place"
+
+
+def judge_named(named: Iterable[SaidThing], pairs: Mapping[str, EntityLabel], label: FrameLabel, score: Score) -> None:
+    """Counts what the things of one frame are called, and how far off they are placed."""
+    truths = {entity.id for entity in label.entities if to_be_found(entity, label)}
+    told: set[str] = set()
+    for thing in named:
+        entity = pairs.get(thing.id)
+        if entity is None:
+            if not (thing.kind in BUILDING and label.scene_kind in MAPS):
+                _count(score, thing, None, False)
+            continue
+        told.add(entity.id)
+        if entity.role == SCENERY and label.scene_kind not in MAPS:
+            continue
+        _count(score, thing, entity, entity.id in truths)
+        if entity.id in truths and label.scene_kind not in MAPS:
+            score.errors_m.append(float(np.linalg.norm(np.subtract(thing.center_b_m, entity.center_b_m))))
+    for naming in score.namings.values():
+        naming.missed += len(truths - told)
+
+
+def _count(score: Score, thing: SaidThing, entity: EntityLabel | None, wanted: bool) -> None:
+    """One thing that is said to be there; `wanted`: it had to be found."""
+    claimed = {"kind": thing.kind != "thing", "colour": thing.colour != "unknown"}
+    right = {name: entity is not None and getattr(thing, name) == getattr(entity, name) for name in claimed}
+    claimed["both"], right["both"] = all(claimed.values()), all(right.values())
+    for name, naming in score.namings.items():
+        naming.right += right[name] and wanted
+        naming.missed += wanted and not right[name]
+        naming.wrong += claimed[name] and not right[name]
+    score.unsure += wanted and not right["both"] and not claimed["both"]
+    if entity is not None:
+        score.confusion[f"{entity.colour} {entity.kind}", f"{thing.colour} {thing.kind}"] += 1
+    if claimed["kind"] or entity is None:
+        score.chances["kinds"].append((thing.kind_chance, right["kind"]))
+    if claimed["colour"] and entity is not None:
+        score.chances["colours"].append((thing.colour_chance, right["colour"]))
 
 
 def _judge_names(each: View, calibration: Calibration, score: Score) -> None:
     named = name_items(each.located, each.names, calibration)
-    truths = {entity.id for entity in each.label.entities if to_be_found(entity, each.label)}
-    told: set[str] = set()
-    for thing in named:
-        entity = each.pairs.get(thing.item.id)
-        sure = thing.kind != "thing" and thing.colour != "unknown"
-        if entity is None:
-            if not _scenery_like(thing.kind, each.label):
-                score.wrong += sure
-                score.chances["kinds"].append((thing.kind_chance, False))
-            continue
-        told.add(entity.id)
-        if entity.role == SCENERY and each.label.scene_kind in ("table", "floor"):
-            continue
-        right = (thing.kind, thing.colour) == (entity.kind, entity.colour)
-        score.confusion[f"{entity.colour} {entity.kind}", f"{thing.colour} {thing.kind}"] += 1
-        if thing.kind != "thing":
-            score.chances["kinds"].append((thing.kind_chance, thing.kind == entity.kind))
-        if thing.colour != "unknown":
-            score.chances["colours"].append((thing.colour_chance, thing.colour == entity.colour))
-        if entity.id in truths:
-            score.right += right
-            score.missed += not right
-            score.unsure += not right and not sure
-            if each.label.scene_kind in ("table", "floor"):
-                score.errors_m.append(_distance(thing.item, entity))
-        score.wrong += sure and not right
-    score.missed += len(truths - told)
+    things = (SaidThing(t.item.id, t.kind, t.colour, t.item.center_b_m, t.kind_chance, t.colour_chance) for t in named)
+    judge_named(things, each.pairs, each.label, score)
 
 
 def _judge_facts(each: View, calibration: Calibration, score: Score) -> None:
@@ -190,8 +206,7 @@ def _judge_facts(each: View, calibration: Calibration, score: Score) -> None:
         chance = calibration.fact(name, raw)
         yes = chance >= calibration.threshold(name, YES)
         no = chance <= 1 - calibration.threshold(name, 1 - NO)
-        kind = ("tp" if truth else "fp") if yes else (("fn" if truth else "tn") if no else f"open_{str(truth).lower()}")
-        score.facts[name][kind] += 1
+        score.answer(name, truth, "yes" if yes else "no" if no else "open")
         score.chances[name].append((chance, truth))
 
 
@@ -207,19 +222,23 @@ def _asked(each: View, calibration: Calibration) -> list[tuple[str, float, bool]
         if not all(arg in each.pairs for arg in predicate.args):
             continue
         entities = [each.pairs[arg] for arg in predicate.args]
-        if _comparable(predicate.name, entities):
+        if comparable(predicate.name, entities, each.label):
             asked.append((predicate.name, raw, (predicate.name, tuple(e.id for e in entities)) in truths))
     return asked
 
 
-def _comparable(predicate: str, entities: list[EntityLabel]) -> bool:
-    """Whether the label would list the fact if it were true."""
-    roles = [entity.role for entity in entities]
-    if predicate == "in":
-        return roles == ["object", "zone"]
-    if predicate in ("on", "touching"):
-        return roles[0] == "object"
-    return "object" in roles or roles == ["zone", "zone"]
+def _questions_about(label: FrameLabel) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every fact about labelled things that the label would list if it were true."""
+    solid = [entity for entity in label.entities if entity.role != "place"]
+    for name, (_, count) in PREDICATES.items():
+        for entities in permutations(solid, count):
+            if comparable(name, entities, label):
+                yield name, tuple(entity.id for entity in entities)
+
+
+def _in_base(base: BaseFrame, position_m: tuple[float, float, float]) -> tuple[float, float, float]:
+    x, y, z = (float(value) for value in base.to_base(np.asarray(position_m)))
+    return x, y, z
 
 
 def _named_rows(views: list[View], group: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -244,16 +263,3 @@ def _label_of(group: str, item: Item, entity: EntityLabel | None, label: FrameLa
         robot = label.robot_in_view and item.role_hint == "robot-like"
         return KINDS.index("robot" if robot else "nothing")
     return KINDS.index(entity.kind if entity.kind in KINDS else "thing")
-
-
-def _scenery_like(kind: str, label: FrameLabel) -> bool:
-    """A piece of a wall that is no labelled thing of its own is still a wall."""
-    return kind in BUILDING and label.scene_kind in ("maze", "rooms")
-
-
-def _distance(item: Item, entity: EntityLabel) -> float:
-    return float(np.linalg.norm(np.subtract(item.center_b_m, entity.center_b_m)))
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else float("nan")

@@ -2,7 +2,7 @@
 
 Sets of words: names of the colour survey's measuring half that say their colour themselves (`forest green`); others of
 that half, colour and kind words, which `data/words_held_out.toml` calls what people would call them; and words of that
-file that are neither. Each is asked leg by leg.
+file that are neither. Each is asked leg by leg; the words of all sets that the tables do not know once more together.
 """
 
 from __future__ import annotations
@@ -29,12 +29,17 @@ SWAPS: tuple[tuple[str, str, str], ...] = (
 )
 """Sentences that mean different things, and for comparison two that mean the same and two of different scenes."""
 
+ENCODED = ("encoder, always answering", "encoder", "both")
+"""Legs that say something of words that are in no table."""
 Ask = Callable[[str], Named]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One leg's answers to one set of words, as fractions of its `words`."""
+    """One leg's answers to one set of words, as fractions of its `words`.
+
+    A word that names nothing and stays unknown is right.
+    """
 
     words_of: str
     leg: str
@@ -80,7 +85,18 @@ def measure(encoder: Encoder | None = None) -> list[Row]:
     rows += [_row("kind words", leg, held_out("kinds"), words.kind) for leg, words in legs.items()]
     rows += [_row("neither, as colour", leg, held_out("neither"), words.colour) for leg, words in legs.items()]
     rows += [_row("neither, as kind", leg, held_out("neither"), words.kind) for leg, words in legs.items()]
+    rows += [_row("no table knows, as colour", leg, unlisted(legs, "colour"), legs[leg].colour) for leg in ENCODED]
+    rows += [_row("no table knows, as kind", leg, unlisted(legs, "kind"), legs[leg].kind) for leg in ENCODED]
     return rows
+
+
+def unlisted(legs: Mapping[str, Words], what: str) -> dict[str, str | None]:
+    """Words kept for measuring that name a colour (or a kind) or nothing, and that the tables alone do not know."""
+    groups = ("colours", "survey", "neither") if what == "colour" else ("kinds", "neither")
+    asked = {word: name for group in groups for word, name in held_out(group).items()}
+    tables = legs["tables"]
+    ask = tables.colour if what == "colour" else tables.kind
+    return {word: name for word, name in asked.items() if ask(word).name is None}
 
 
 def _legs(encoder: Encoder | None) -> dict[str, Words]:

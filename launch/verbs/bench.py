@@ -38,10 +38,17 @@ class KEYS:
     )  # fmt: skip
     controller: str = key("tabletop: who acts: run folder or zoo:<name>", "zoo:tabletop", literal=True)
     scenes: int = key("tabletop: how many for each skill", 100, minimum=1)
-    describers: tuple[str, ...] = key("describer: who is judged", ("clip", "geometry", "threshold"))
+    describers: tuple[str, ...] = key(
+        "describer: who is judged: oracle, clip, blip, geometry, threshold; and words: what is understood of words",
+        ("oracle", "clip", "geometry", "threshold", "words"),
+    )  # fmt: skip
     frames: int = key("describer: of each split, about", 320, minimum=1)
     model: str = key("describer: of clip: folder of a fitted model, or a public one's name", "", literal=True)
     pretrained: str = key("describer: weights of a public model", "", literal=True)
+    captioner: str = key(
+        "describer: of blip: folder of a fitted or public model, or a public one's name; default: the shipped one",
+        "", literal=True,
+    )  # fmt: skip
     out: str = key("folder of the table; default runs/bench/<time>-<suite>", "", literal=True)
 
 

@@ -1,0 +1,108 @@
+"""Rows of `bench suite=describer`: one describer on one split, and what is understood of words."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..fitting import VIEWS, without_pixels
+from .describer_page import Shown, chosen, example_of
+from .table import Row
+
+if TYPE_CHECKING:
+    from embodied.labels import FrameLabel
+    from embodied.types import SceneState
+    from vlm_describer.blip import Overheard
+    from vlm_describer.calibration import Calibration
+    from vlm_describer.dataset import FrameSet
+    from vlm_describer.nearest import Encoder
+    from vlm_describer.score import Score
+    from vlm_describer.seeing import Looker
+
+MOST_CONFUSED = 20
+"""Pairs of true and said names in a row."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Who is judged."""
+
+    name: str
+    looker: Looker
+    calibration: Calibration
+    captioner: Overheard | None = None
+    """Whose sentences the looker goes by, where it does."""
+
+
+def looked(subject: Subject, frames: FrameSet) -> tuple[Row, list[Shown]]:
+    """What a describer says of the frames, as numbers and as examples."""
+    from vlm_describer.judge import judge, view_and_words
+    from vlm_describer.statements import Tally, told_by, told_by_sentence
+
+    views, shown, said, raw = [], [], Tally(), Tally()
+    for index in range(len(frames)):
+        label = frames.label(index)
+        view, words = view_and_words(frames.frame(index), label, subject.looker, subject.calibration, subject.name)
+        told = told_by(words, label, view.pairs)
+        said.add(told)
+        sentence = subject.captioner.sentence if subject.captioner is not None else ""
+        if subject.captioner is not None:
+            raw.add(told_by_sentence(sentence, label))
+        shown.append((len(told.false), (index, example_of(view, words, told, sentence))))
+        # Masks and points of thousands of frames would fill the memory, and nothing looks at them again.
+        views.append(replace(view, located=without_pixels(view.located)))
+    score = judge(views, subject.calibration)
+    sentences = {f"sentence_{key}": value for key, value in raw.flat().items()} if raw.frames else {}
+    return {**score.summary(), **said.flat(), **sentences, "confused": _confused(score)}, chosen(shown)
+
+
+def known(frames: FrameSet) -> Row:
+    """What the oracle says of the frames' scenes, made again from their seeds, held against the frames' labels."""
+    from vlm_describer.judge import judge_all_knowing
+    from vlm_describer.oracle import OracleDescriber
+    from vlm_describer.score import Score
+    from vlm_describer.statements import Tally, told_by
+
+    score, said = Score(), Tally()
+    views = int(frames.about.get("views", VIEWS))
+    for label, state in _states((frames.label(index) for index in range(len(frames))), views):
+        began = time.process_time()
+        description = OracleDescriber(lambda state=state: state).describe()  # type: ignore[misc]
+        score.cpu_s.append(time.process_time() - began)
+        judge_all_knowing(description, label, score)
+        said.add(told_by(description, label, {entity.id: entity for entity in label.entities}))
+    return {**score.summary(), **said.flat(), "confused": _confused(score)}
+
+
+def understood(encoder: Encoder) -> Iterator[Row]:
+    """What is understood of words that nothing was fitted on, and the cosines of sentences that differ in meaning."""
+    from vlm_describer.words_report import cosines, measure
+
+    yield from (row.flat() for row in measure(encoder))
+    for what, sentence, other, cosine in cosines(encoder):
+        yield {"words_of": "sentences", "leg": what, "sentence": sentence, "other": other, "cosine": cosine}
+
+
+def _states(labels: Iterator[FrameLabel], views: int) -> Iterator[tuple[FrameLabel, SceneState]]:
+    """The state that each label is about; scenes are compiled once."""
+    from robots.random_stage import Stage
+    from robots.randomize import RandomizerConfig, SceneRandomizer
+
+    for (split, seed), of_scene in groupby(labels, lambda label: (label.split, label.seed)):
+        scene = SceneRandomizer(RandomizerConfig(split=split, views=views)).draw(seed)
+        with tempfile.TemporaryDirectory(prefix="random_scene_") as folder:
+            stage = Stage(scene, Path(folder))
+            for label in of_scene:
+                stage.apply(scene.views[label.view])
+                yield label, stage.state()
+            stage.close()
+
+
+def _confused(score: Score) -> str:
+    confused = [f"{true} as {said} {n}" for (true, said), n in score.confusion.most_common() if true != said]
+    return "; ".join(confused[:MOST_CONFUSED])
