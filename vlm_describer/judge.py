@@ -96,7 +96,7 @@ def view_and_words(
 
 
 def judge(views: Iterable[View], calibration: Calibration) -> Score:
-    """Everything that is said of the views, counted."""
+    """Everything that is said of the views, counted. Facts are asked of things that were found, and of no others."""
     score = Score()
     for each in views:
         score.cpu_s.append(each.cpu_s)
@@ -189,7 +189,7 @@ def _count(score: Score, thing: SaidThing, entity: EntityLabel | None, wanted: b
     score.unsure += wanted and not right["both"] and not claimed["both"]
     if entity is not None:
         score.confusion[f"{entity.colour} {entity.kind}", f"{thing.colour} {thing.kind}"] += 1
-    if claimed["kind"] or entity is None:
+    if claimed["kind"]:
         score.chances["kinds"].append((thing.kind_chance, right["kind"]))
     if claimed["colour"] and entity is not None:
         score.chances["colours"].append((thing.colour_chance, right["colour"]))
