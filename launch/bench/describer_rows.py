@@ -10,13 +10,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from embodied.errors import UserError
+
 from ..fitting import VIEWS, without_pixels
 from .describer_page import Shown, chosen, example_of
 from .table import Row
 
 if TYPE_CHECKING:
     from embodied.labels import FrameLabel
-    from embodied.types import SceneState
+    from embodied.types import Frame, SceneState
+    from robots.random_scene import RandomScene
     from vlm_describer.blip import Overheard
     from vlm_describer.calibration import Calibration
     from vlm_describer.dataset import FrameSet
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from vlm_describer.score import Score
     from vlm_describer.seeing import Looker
 
+_REMEDY = "they were made by another version of this software: give another out=, or leave out oracle"
 MOST_CONFUSED = 20
 """Pairs of true and said names in a row."""
 
@@ -62,15 +68,18 @@ def looked(subject: Subject, frames: FrameSet) -> tuple[Row, list[Shown]]:
 
 
 def known(frames: FrameSet) -> Row:
-    """What the oracle says of the frames' scenes, made again from their seeds, held against the frames' labels."""
+    """What the oracle says of the frames' scenes, made again from their seeds, held against the frames' labels.
+
+    Raises:
+        UserError: The seeds no longer give the scenes of these frames.
+    """
     from vlm_describer.judge import judge_all_knowing
     from vlm_describer.oracle import OracleDescriber
     from vlm_describer.score import Score
     from vlm_describer.statements import Tally, told_by
 
     score, said = Score(), Tally()
-    views = int(frames.about.get("views", VIEWS))
-    for label, state in _states((frames.label(index) for index in range(len(frames))), views):
+    for label, state in _states(frames):
         began = time.process_time()
         description = OracleDescriber(lambda state=state: state).describe()  # type: ignore[misc]
         score.cpu_s.append(time.process_time() - began)
@@ -88,19 +97,31 @@ def understood(encoder: Encoder) -> Iterator[Row]:
         yield {"words_of": "sentences", "leg": what, "sentence": sentence, "other": other, "cosine": cosine}
 
 
-def _states(labels: Iterator[FrameLabel], views: int) -> Iterator[tuple[FrameLabel, SceneState]]:
-    """The state that each label is about; scenes are compiled once."""
+def _states(frames: FrameSet) -> Iterator[tuple[FrameLabel, SceneState]]:
+    """The state that each frame's label is about; scenes are compiled once."""
     from robots.random_stage import Stage
     from robots.randomize import RandomizerConfig, SceneRandomizer
 
-    for (split, seed), of_scene in groupby(labels, lambda label: (label.split, label.seed)):
+    views = int(frames.about.get("views", VIEWS))
+    for (split, seed), indices in groupby(range(len(frames)), lambda i: (frames.label(i).split, frames.label(i).seed)):
         scene = SceneRandomizer(RandomizerConfig(split=split, views=views)).draw(seed)
         with tempfile.TemporaryDirectory(prefix="random_scene_") as folder:
             stage = Stage(scene, Path(folder))
-            for label in of_scene:
+            for index in indices:
+                label = frames.label(index)
+                if not _shows(frames.frame(index), scene, label.view):
+                    raise UserError(f"{split}: seed {seed} makes another scene than its frames show; {_REMEDY}")
                 stage.apply(scene.views[label.view])
                 yield label, stage.state()
             stage.close()
+
+
+def _shows(frame: Frame, scene: RandomScene, view: int) -> bool:
+    """Whether a frame was taken from where the view has its camera, which is drawn after all things."""
+    if view >= len(scene.views) or frame.world_from_camera is None:
+        return False
+    place = scene.views[view].camera.position_m
+    return bool(np.allclose(frame.world_from_camera[:3, 3], place, atol=1e-6))
 
 
 def _confused(score: Score) -> str:

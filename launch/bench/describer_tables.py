@@ -97,7 +97,7 @@ def _facts(rows: Rows) -> list[str]:
     ]  # fmt: skip
     header = ["describer", "fact", "right", "open", "precision", "recall", "cal.", "true: yes", "no", "open",
               "false: yes", "no", "open"]  # fmt: skip
-    title = "facts about found things, all splits: right of those answered; not answered; worst calibration error; truth, answer"
+    title = "facts about found things, all splits: right where answered, not answered, worst calibration error; counts"
     return [title, *aligned(header, lines)]
 
 

@@ -129,6 +129,17 @@ def test_a_row_is_the_same_alone_and_after_a_kill(run: Run, tmp_path: Path, monk
         assert (tmp_path / "parts" / "examples" / file.name).read_text() == file.read_text()
 
 
+def test_frames_of_other_scenes_than_their_seeds_give_are_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = RandomizerConfig
+    monkeypatch.setattr(
+        "robots.randomize.RandomizerConfig", lambda **told: drawn(arm=0.0, shares=(0.0, 1.0, 0.0, 0.0), **told)
+    )
+    with pytest.raises(UserError, match="another scene than its frames show.*leave out oracle"):
+        run(tmp_path, "oracle")
+
+
 def test_words_are_rows_too(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_encoder, "TextEncoder", FakeEncoder)
     table, lines = run(tmp_path, "words")
