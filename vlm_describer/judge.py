@@ -22,13 +22,13 @@ from vlm_describer.calibration import (
     fit_temperature,
     threshold_for,
 )
-from vlm_describer.examples import KINDS, SCENES, match
+from vlm_describer.examples import KINDS, SCENES, match, unlabelled_kind
 from vlm_describer.located import Item, Located
 from vlm_describer.naming import Names
 from vlm_describer.relations import questions
 from vlm_describer.score import Score
 from vlm_describer.seeing import NO, YES, Looker, SeeingDescriber, name_items
-from vlm_describer.statements import BUILDING, comparable
+from vlm_describer.statements import BUILDING, comparable, unlabelled
 
 JUDGED_SHARE, JUDGED_PIXELS = 0.6, 40
 """A thing has to be found where this share of its silhouette is visible, in so many pixels, and none of it cut off."""
@@ -164,7 +164,7 @@ def judge_named(named: Iterable[SaidThing], pairs: Mapping[str, EntityLabel], la
     for thing in named:
         entity = pairs.get(thing.id)
         if entity is None:
-            if not (thing.kind in BUILDING and label.scene_kind in MAPS):
+            if not unlabelled(thing.kind, label):
                 _count(score, thing, None, False)
             continue
         told.add(entity.id)
@@ -260,6 +260,5 @@ def _label_of(group: str, item: Item, entity: EntityLabel | None, label: FrameLa
     if group == "colours":
         return COLOURS.index(entity.colour) if entity is not None and entity.colour in COLOURS else None
     if entity is None:
-        robot = label.robot_in_view and item.role_hint == "robot-like"
-        return KINDS.index("robot" if robot else "nothing")
+        return KINDS.index(unlabelled_kind(item, label))
     return KINDS.index(entity.kind if entity.kind in KINDS else "thing")

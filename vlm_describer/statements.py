@@ -138,9 +138,9 @@ def told_by(description: SceneDescription, label: FrameLabel, pairs: Pairs | Non
         pairs = pairs_of(description, label)
     statements = [_thing(item, label, pairs.get(item.id)) for item in description.objects]
     names = {item.id: item.phrase for item in description.objects}
-    buildings = {item.id for item in description.objects if _unlabelled_wall(item, label, pairs.get(item.id))}
+    unsaid = {item.id for item in description.objects if item.id not in pairs and unlabelled(item.kind, label)}
     for fact in description.facts:
-        true = None if buildings & set(fact.predicate.args) else _fact_holds(fact, label, pairs)
+        true = None if unsaid & set(fact.predicate.args) else _fact_holds(fact, label, pairs)
         words = f"{fact.predicate.name}({', '.join(names.get(arg, arg) for arg in fact.predicate.args)})"
         about = SCENE if fact.predicate.name == "scene" else fact.predicate.name
         in_caption = fact.predicate.name in CAPTION_FACTS and fact.probability >= 0.5
@@ -216,15 +216,17 @@ def _parts(sentence: str) -> Iterator[str]:
 def _thing(item: DescribedObject, label: FrameLabel, entity: EntityLabel | None) -> Statement:
     true: bool | None
     if entity is None:
-        true = None if _unlabelled_wall(item, label, entity) else False
+        true = None if unlabelled(item.kind, label) else False
     else:
         true = item.kind in (THING, entity.kind) and item.colour in ("unknown", entity.colour)
     return Statement(THING, item.phrase, true, True)
 
 
-def _unlabelled_wall(item: DescribedObject, label: FrameLabel, entity: EntityLabel | None) -> bool:
-    """A piece of a wall that is no labelled thing of its own is still a wall."""
-    return entity is None and item.kind in BUILDING and label.scene_kind in MAPS
+def unlabelled(kind: str, label: FrameLabel) -> bool:
+    """Whether something of this kind may be in the frame without a label: a piece of a wall is still a wall, and the
+    point robot is a ball."""
+    point = label.robot == "point" and label.robot_in_view and kind == "ball"
+    return label.scene_kind in MAPS and (kind in BUILDING or point)
 
 
 def _fact_holds(fact: Fact, label: FrameLabel, pairs: Pairs) -> bool | None:

@@ -94,6 +94,9 @@ def test_what_a_label_cannot_say_is_not_judged() -> None:
     assert [statement.true for statement in told.statements] == [True, True, None, None, None, None]
     with_robot = told_by(said(things, ("at", "0"), ("at", "1")), replace(pillars, robot="point"))
     assert [statement.true for statement in with_robot.statements[3:]] == [True, False]
+    ball = (seen("3", 3.0, "ball", "pink"),)
+    assert wrong(told_by(said(ball), replace(pillars, robot="point", robot_pixels=0))) == ["pink ball"]
+    assert not told_by(said(ball), replace(pillars, robot="point", robot_pixels=9)).false
     on_a_table = told_by(said(things[2:]), ROW)
     assert wrong(on_a_table) == ["grey wall"]
 
