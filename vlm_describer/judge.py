@@ -213,7 +213,7 @@ def _judge_facts(each: View, calibration: Calibration, score: Score) -> None:
 def _asked(each: View, calibration: Calibration) -> list[tuple[str, float, bool]]:
     """Predicate, raw probability and truth of every question about two things that the label knows."""
     named = name_items(each.located, each.names, calibration)
-    items = tuple(thing.item for thing in named)
+    items = tuple(thing.item for thing in named if not thing.doubted)
     kept = Located(items, each.located.surfaces, each.located.frame, each.located.base, "", each.located.map_view)
     roles = {thing.item.id: thing.role for thing in named}
     truths = {(fact.name, fact.args) for fact in each.label.facts}

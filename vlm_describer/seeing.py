@@ -16,15 +16,19 @@ from embodied.labels import MAPS
 from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, Predicate, SceneDescription
 from vlm_describer.calibration import Calibration
 from vlm_describer.describer import make_description
+from vlm_describer.doubt import doubtful, fits, strange
 from vlm_describer.frames import checked_frame
 from vlm_describer.located import Item, Located
 from vlm_describer.naming import GROUPS, Names
 from vlm_describer.relations import questions
+from vlm_describer.text import unnamed_phrase
 
 YES, NO = 0.8, 0.2
 """Where a fact is stated, and where it is denied, as far as a calibration says nothing else."""
 FIXED = ("pillar", "wall", "door")
 UNNAMED = ("nothing", "robot")
+UNCOLOURED = ("wall",)
+"""Lit so unevenly that one side of it has another colour than the other."""
 
 
 class Looker(Protocol):
@@ -46,6 +50,8 @@ class Named:
     kind_chance: float
     colour: str
     colour_chance: float
+    doubted: bool = False
+    """Geometry speaks against any name: it is counted and placed, and no fact is about it."""
 
     @property
     def role(self) -> EntityRole:
@@ -81,11 +87,11 @@ class SeeingDescriber:
             raise UserError("there is no frame to describe: give one")
         located, names = self._looker.look(checked_frame(frames[0]), self._base)
         named = name_items(located, names, self._calibration)
-        kept = replace(located, items=tuple(thing.item for thing in named))
+        kept = replace(located, items=tuple(thing.item for thing in named if not thing.doubted))
         facts, open_questions = related(kept, named, self._calibration)
         unknown = [*unsure(named), *open_questions, *([located.reason] if located.reason else [])]
         base = located.base if located.frame == "world" else BaseFrame()
-        scene = self._scene(names, located)
+        scene = [] if strange(located) else self._scene(names, located)
         return make_description([described(t) for t in named], [*scene, *facts], unknown, located.frame, base)
 
     def _scene(self, names: Names, located: Located) -> list[Fact]:
@@ -113,8 +119,8 @@ def related(located: Located, named: Sequence[Named], calibration: Calibration) 
 
 def unsure(named: Sequence[Named]) -> list[str]:
     """A phrase for each name that is not known."""
-    told = []
-    for thing in named:
+    told = unnamed_phrase([thing.item.id for thing in named if thing.doubted])
+    for thing in (thing for thing in named if not thing.doubted):
         if thing.kind == "thing":
             told.append(f"what {thing.item.id} is")
         if thing.colour == "unknown":
@@ -127,13 +133,18 @@ def name_items(located: Located, names: Names, calibration: Calibration) -> list
     out."""
     kinds = calibration.names("kinds", names.items["kinds"])
     colours = calibration.names("colours", names.items["colours"])
-    named = []
+    named, doubted = [], doubtful(located)
     for row, item in enumerate(located.items):
         kind, kind_chance = _surest("kinds", kinds[row], calibration)
         colour, colour_chance = _surest("colours", colours[row], calibration)
         likeliest = GROUPS["kinds"][int(np.argmax(kinds[row]))]
-        if likeliest not in UNNAMED:
-            named.append(Named(item, kind or "thing", kind_chance, colour or "unknown", colour_chance))
+        if likeliest in UNNAMED:
+            continue
+        if item.id in doubted or not fits(kind, located.map_view):
+            named.append(Named(item, "thing", item.confidence, "unknown", 0.0, doubted=True))
+        else:
+            shade = "unknown" if likeliest in UNCOLOURED else colour
+            named.append(Named(item, kind or "thing", kind_chance, shade or "unknown", colour_chance))
     return named
 
 
@@ -146,13 +157,18 @@ def _surest(group: str, chances: np.ndarray, calibration: Calibration) -> tuple[
 
 def described(thing: Named) -> DescribedObject:
     """A named thing as descriptions hold it."""
+    position = thing.item.position_m
+    if thing.doubted and len(thing.item.points_m):
+        # Its middle would be a guess; what is seen of it is certain.
+        x, y, z = (float(value) for value in np.mean(thing.item.points_m, axis=0))
+        position = x, y, z
     confidence = thing.kind_chance * (thing.colour_chance if thing.colour != "unknown" else 1.0)
     return DescribedObject(
         id=thing.item.id,
         role=thing.role,
         kind=thing.kind,
         colour=thing.colour,
-        position_m=thing.item.position_m,
+        position_m=position,
         half_extents_m=thing.item.half_extents_m,
         confidence=confidence,
     )

@@ -18,6 +18,8 @@ FACT_LIMIT = 40
 _MAIN = ("holding", "in", "on", "touching", "at", "near")
 _SYMMETRIC = ("near", "touching")
 _ARTICLE_VOWELS = "aeiou"
+_UNNAMED = ("thing or part of a thing", "things or parts of things")
+"""One of them and more: what is seen as one may be a part of something larger."""
 
 
 def safe_name(name: str) -> str:
@@ -34,26 +36,47 @@ def phrases(objects: Sequence[DescribedObject]) -> dict[str, str]:
 
 def caption(objects: Sequence[DescribedObject], facts: Sequence[Fact]) -> str:
     """One sentence: what there is, and what is on, in or held by what."""
-    names = phrases(objects)
+    names = phrases([item for item in objects if not nameless(item)])
+    unnamed = len(objects) - len(names)
+    objects = [item for item in objects if item.id in names]
     movable = [item for item in objects if item.role == "object"]
     fixed = [item for item in objects if item.role in ("zone", "landmark")]
+    counted = f"{unnamed} {_UNNAMED[unnamed > 1]} of no known kind" if unnamed else ""
     if not movable and not fixed:
-        return "There is nothing here that can be named."
-    sentence = f"There {'is' if len(movable or fixed) == 1 else 'are'} " + _listing(
-        [names[o.id] for o in movable or fixed]
-    )
+        return f"There {_be(unnamed)} {counted}." if unnamed else "There is nothing here that can be named."
+    sentence = f"There {_be(len(movable or fixed))} " + _listing([names[o.id] for o in movable or fixed])
     if movable and fixed:
         sentence += ", and fixed in place " + _listing([names[o.id] for o in fixed])
+    sentence += f", and besides {counted}" if unnamed else ""
     told = [
         _clause(fact, names) for fact in facts if fact.predicate.name in ("holding", "in") and fact.probability >= 0.5
     ]
     return sentence + (f"; {_joined(told)}" if told else "") + "."
 
 
+def nameless(item: DescribedObject) -> bool:
+    """Whether neither its kind nor its colour nor a name is known."""
+    return item.phrase == "thing" and item.name is None
+
+
+def unnamed_phrase(ids: Sequence[str]) -> list[str]:
+    """What is not known of things to which no name fits: one phrase, or none."""
+    if not ids:
+        return []
+    many = len(ids) > 1
+    return [f"what {len(ids)} {_UNNAMED[many]} {'are' if many else 'is'} ({', '.join(ids)})"]
+
+
 def inventory_line(item: DescribedObject, base: BaseFrame, world: bool) -> str:
-    """One thing: phrase, id, role, name where it says more than the id, where it is, how large, how sure."""
+    """One thing: phrase, id, role, name where it says more than the id, where it is, how large, how sure.
+
+    Of a thing that is called nothing more than a thing, neither role nor size is known.
+    """
     place = np.asarray(item.position_m)
     x, y, z = (float(v) + 0.0 for v in (base.to_base(place) if world else place))
+    if nameless(item):
+        sure = f"[confidence {item.confidence:.2f}]"
+        return f"- {item.phrase} ({item.id}): seen at x {x:.3f}, y {y:.3f}, z {z:.3f} {sure}"
     size = " x ".join(f"{2 * e:.3f}" for e in item.half_extents_m)
     named = f", named {safe_name(item.name)}" if item.name is not None and item.name != item.id else ""
     return (
@@ -103,6 +126,10 @@ def _clause(fact: Fact, names: dict[str, str]) -> str:
     if fact.predicate.name == "holding":
         return f"the gripper holds the {args[0]}"
     return f"the {args[0]} is {fact.predicate.name} the {args[1]}"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _listing(names: Sequence[str]) -> str:
