@@ -78,7 +78,11 @@ def odd(item: Item, map_view: bool) -> bool:
 
 
 def _map_wall(item: Item, located: Located) -> bool:
-    return located.map_view and item.role_hint == "wall-like"
+    """Whether on a map it may be a wall: long, and not hanging higher over the ground than it is high itself."""
+    bottom = item.center_b_m[2] - item.half_extents_m[2]
+    below = [bottom - surface.height_m for surface in located.surfaces if surface.height_m <= bottom]
+    hangs = item.rests_on is None and min(below, default=0.0) > 2 * item.half_extents_m[2]
+    return located.map_view and item.role_hint == "wall-like" and not hangs
 
 
 def _part_of_building(item: Item, located: Located) -> bool:

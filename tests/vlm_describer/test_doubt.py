@@ -87,6 +87,9 @@ def test_walls_belong_to_maps() -> None:
     wall = box("w", -3.0, (5.0, 0.1, 0.5), role_hint="wall-like", cut=True)
     assert not doubtful(scene(*PLAIN, wall, map_view=True))
     assert doubtful(scene(*PLAIN, wall)) == {"w"}
+    leg = box("leg", -3.0, (0.6, 0.1, 0.1), role_hint="wall-like", rests_on=None)
+    leg = replace(leg, center_b_m=(-3.0, 0.0, 0.8))
+    assert doubtful(scene(*PLAIN, leg, map_view=True)) == {"leg"}
     assert fits("wall", True)
     assert not fits("wall", False)
     assert fits("block", False)
