@@ -18,6 +18,7 @@ from vlm_describer.calibration import Calibration
 from vlm_describer.describer import make_description
 from vlm_describer.doubt import doubtful, fits, strange
 from vlm_describer.frames import checked_frame
+from vlm_describer.fuse import fuse
 from vlm_describer.located import Item, Located
 from vlm_describer.naming import GROUPS, Names
 from vlm_describer.relations import questions
@@ -78,18 +79,19 @@ class SeeingDescriber:
         self._calibration, self._base = calibration or Calibration(), base
 
     def describe(self, frames: Sequence[Frame]) -> SceneDescription:
-        """What the first frame shows.
+        """What the frames show together: views of one scene at one time, or the first where poses are not known.
 
         Raises:
             UserError: There is no frame, or one that cannot be used.
         """
         if not frames:
             raise UserError("there is no frame to describe: give one")
-        located, names = self._looker.look(checked_frame(frames[0]), self._base)
+        fused = fuse([self._looker.look(checked_frame(frame), self._base) for frame in frames])
+        located, names = fused.located, fused.names
         named = name_items(located, names, self._calibration)
         kept = replace(located, items=tuple(thing.item for thing in named if not thing.doubted))
         facts, open_questions = related(kept, named, self._calibration)
-        unknown = [*unsure(named), *open_questions, *([located.reason] if located.reason else [])]
+        unknown = [*unsure(named), *open_questions, *([located.reason] if located.reason else []), *fused.left_out]
         base = located.base if located.frame == "world" else BaseFrame()
         scene = [] if strange(located) else self._scene(names, located)
         return make_description([described(t) for t in named], [*scene, *facts], unknown, located.frame, base)
