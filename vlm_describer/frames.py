@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from embodied.types import FloatArray, Frame
 
 MAX_SIDE = 8192
 """Longest side of a picture, in pixels."""
+USED_SIDE = 1600
+"""Longest side of a picture that is looked at: larger ones are shrunk."""
+_SIXTEEN_BITS = 65535
 _MILLIMETRE_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 """What PIL calls a 16-bit grey PNG, by version and byte order."""
 _FOCAL_RANGE = (0.15, 20.0)
@@ -41,8 +45,9 @@ def make_frame(
     """A frame from things in memory; all forms of the same picture give the same frame.
 
     Args:
-        image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) as uint8 or as floats in [0, 1], or a PIL image. A fourth
-            channel (opacity) is laid over black.
+        image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) as uint8 or as floats in [0, 1], or a PIL image of any mode (a
+            16-bit one is brought to 8 bits, one of floats holds them in [0, 1]). A fourth channel (opacity) is laid
+            over black.
         depth: (H, W) metres along the optical axis; NaN, infinite and 0 mean no reading. None: a picture only.
         intrinsics: (3, 3), or fx, fy, cx, cy in pixels.
         camera_pose: (4, 4) world_from_camera, or x, y, z (m), qw, qx, qy, qz.
@@ -63,12 +68,14 @@ def make_frame(
     )
 
 
-def checked_frame(frame: Frame) -> Frame:
-    """The same frame, checked and in the one form that `make_frame` gives.
+def checked_frame(frame: Any) -> Frame:
+    """The same frame, checked and in the one form that `make_frame` gives; a bare picture becomes one without depth.
 
     Raises:
         UserError: As `make_frame`.
     """
+    if not isinstance(frame, Frame):
+        return make_frame(frame)
     return make_frame(
         frame.rgb,
         frame.depth_m,
@@ -77,6 +84,35 @@ def checked_frame(frame: Frame) -> Frame:
         camera=frame.camera,
         time_s=frame.time_s,
     )
+
+
+def listed(frames: Any) -> list[Any]:
+    """Frames or pictures as a list; one by itself is a list of one, and its rows are not taken for pictures."""
+    return list(frames) if isinstance(frames, list | tuple) else [frames]
+
+
+def used_frame(frame: Any) -> Frame:
+    """As `checked_frame`, and shrunk by a whole number where a side is longer than `USED_SIDE`.
+
+    Each new pixel has the mean colour of a square of old ones and the depth at its middle; intrinsics follow.
+    """
+    frame = checked_frame(frame)
+    height, width = frame.rgb.shape[:2]
+    times = math.ceil(max(height, width) / USED_SIDE)
+    if times == 1:
+        return frame
+    rows, columns = max(height // times, 1), max(width // times, 1)
+    small = Image.fromarray(frame.rgb).resize(
+        (columns, rows), Image.Resampling.BOX, box=(0, 0, min(columns * times, width), min(rows * times, height))
+    )
+    middle = times // 2
+    picked = (slice(min(middle, height - 1), None, times), slice(min(middle, width - 1), None, times))
+    lens = None if frame.intrinsics is None else frame.intrinsics.copy()
+    if lens is not None:
+        lens[:2] /= times
+        lens[:2, 2] -= middle / times
+    depth = None if frame.depth_m is None else frame.depth_m[picked][:rows, :columns]
+    return replace(frame, rgb=np.asarray(small), depth_m=depth, intrinsics=lens)
 
 
 def read_frame(
@@ -105,10 +141,7 @@ def read_frame(
 
 def _picture(image: Any) -> NDArray[np.uint8]:
     """(H, W, 3) uint8."""
-    if isinstance(image, Image.Image):
-        array = np.asarray(image.convert("RGBA" if _has_opacity(image) else "RGB"))
-    else:
-        array = np.asarray(image)
+    array = _array_of(image) if isinstance(image, Image.Image) else _numbers_of(image, "a picture")
     if array.ndim == 2:
         array = array[..., None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
@@ -123,8 +156,29 @@ def _picture(image: Any) -> NDArray[np.uint8]:
     return np.ascontiguousarray(np.broadcast_to(array, (height, width, 3)))
 
 
+def _array_of(image: Image.Image) -> NDArray[Any]:
+    """A PIL image as an array that says the same: grey, colour or colour and opacity."""
+    if image.mode == "I":
+        raise UserError("a picture of mode I does not say what its white is; convert it to 8 bits")
+    if image.mode in _MILLIMETRE_MODES:
+        return np.rint(np.asarray(image).astype(np.float32) * (255.0 / _SIXTEEN_BITS)).astype(np.uint8)
+    if image.mode == "F":
+        return np.asarray(image)
+    try:
+        return np.asarray(image.convert("RGBA" if _has_opacity(image) else "RGB"))
+    except ValueError:
+        raise UserError(f"a picture of mode {image.mode} cannot be read; convert it to RGB") from None
+
+
+def _numbers_of(values: Any, what: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError):
+        raise UserError(f"{what} has to be one array of numbers, with rows of one length") from None
+
+
 def _has_opacity(image: Image.Image) -> bool:
-    return image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    return image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info
 
 
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
@@ -145,7 +199,7 @@ def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 def _depth(depth: Any, shape: tuple[int, ...]) -> FloatArray:
     """(H, W) float32 metres, NaN where there is no reading."""
-    array = np.asarray(depth)
+    array = _numbers_of(depth, "depth")
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[..., 0]
     if array.shape != shape:

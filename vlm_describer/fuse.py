@@ -114,9 +114,7 @@ def _share(a: Item, b: Item, map_view: bool) -> float:
     return float(np.linalg.norm(np.subtract(a.center_b_m, b.center_b_m))) / bound
 
 
-def _with_surfaces(
-    seen: tuple[Surface, ...], more: tuple[Surface, ...]
-) -> tuple[tuple[Surface, ...], dict[str, str]]:
+def _with_surfaces(seen: tuple[Surface, ...], more: tuple[Surface, ...]) -> tuple[tuple[Surface, ...], dict[str, str]]:
     """All surfaces, those of one height once, and what those of the second look are called now."""
     surfaces, ids = list(seen), {}
     for surface in more:

@@ -109,7 +109,7 @@ def _peak(heights: FloatArray, width: float) -> float | None:
     bins = ((heights - low) / width).astype(np.int32)
     keep = bins < 20_000
     counts = np.bincount(bins[keep])
-    smooth = np.convolve(counts, (1, 2, 1), mode="same")
+    smooth = np.convolve(np.pad(counts, 1), (1, 2, 1), mode="valid")
     centre = low + (int(np.argmax(smooth)) + 0.5) * width
     near = heights[np.abs(heights - centre) < 1.5 * width]
     return float(np.median(near)) if len(near) else None

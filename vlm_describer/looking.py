@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from embodied.protocols import Describer
 from embodied.types import Frame, SceneDescription
+from vlm_describer.frames import listed
 
 
 class LookingDescriber:
@@ -17,4 +18,4 @@ class LookingDescriber:
 
     def describe(self, frames: Sequence[Frame] = ()) -> SceneDescription:
         """What is seen now."""
-        return self._describer.describe(frames or self._look())
+        return self._describer.describe(listed(frames) or self._look())

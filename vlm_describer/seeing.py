@@ -17,7 +17,7 @@ from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, 
 from vlm_describer.calibration import Calibration
 from vlm_describer.describer import make_description
 from vlm_describer.doubt import doubtful, fits, strange
-from vlm_describer.frames import checked_frame
+from vlm_describer.frames import listed, used_frame
 from vlm_describer.fuse import fuse
 from vlm_describer.located import Item, Located
 from vlm_describer.naming import GROUPS, Names
@@ -84,9 +84,9 @@ class SeeingDescriber:
         Raises:
             UserError: There is no frame, or one that cannot be used.
         """
-        if not frames:
+        if not listed(frames):
             raise UserError("there is no frame to describe: give one")
-        fused = fuse([self._looker.look(checked_frame(frame), self._base) for frame in frames])
+        fused = fuse([self._looker.look(used_frame(frame), self._base) for frame in listed(frames)])
         located, names = fused.located, fused.names
         named = name_items(located, names, self._calibration)
         kept = replace(located, items=tuple(thing.item for thing in named if not thing.doubted))
