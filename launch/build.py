@@ -170,18 +170,21 @@ def make_describer(name: str, scene: Scene, sight: Sight | None = None) -> Descr
 
 
 def make_seer(name: str, sight: Sight, base: BaseFrame | None) -> Describer:
-    """A describer of frames by name, whatever they show."""
-    from vlm_describer.blip import CaptionLooker
-    from vlm_describer.blip_model import load_blip
-    from vlm_describer.clip import load_clip_looker
+    """A describer of frames by name, whatever they show.
+
+    Raises:
+        UserError: Its model cannot be had.
+    """
     from vlm_describer.seeing import SeeingDescriber
-    from vlm_describer.sim_blip import load_sim_blip
 
     if name == "clip":
+        from vlm_describer.clip import load_clip_looker
+
         looker, calibration = load_clip_looker(sight.model, sight.pretrained)
         return SeeingDescriber(name, looker, calibration, base)
-    model = load_blip(sight.model) if sight.model else load_sim_blip()
-    return SeeingDescriber(name, CaptionLooker(model), None, base)
+    from vlm_describer.blip import load_blip_looker
+
+    return SeeingDescriber(name, load_blip_looker(sight.model), None, base)
 
 
 def make_planner(name: str) -> Planner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DESCRIBERS = ("oracle", "clip")
+DESCRIBERS = ("oracle", "clip", "blip")
 PLANNERS = ("rules",)
 
 

@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embodied.colours import COLOURS
+from embodied.errors import UserError
 from embodied.types import BaseFrame, FloatArray, Frame
 from vlm_describer.alignment import align
+from vlm_describer.blip_model import load_blip
 from vlm_describer.captions import Caption, parse_caption
 from vlm_describer.examples import KINDS, SCENES, SIZES
 from vlm_describer.locate import locate
 from vlm_describer.located import Located
 from vlm_describer.naming import Names
+from vlm_describer.sim_blip import CARD, SHIPPED
 
 ASIDE = ("robot-like", "wall-like")
 """What a caption does not speak of."""
@@ -65,6 +68,18 @@ class CaptionLooker:
         located = locate(frame, base)
         ((sentence, chance),) = self._model.captions([frame.rgb], self._prompt)
         return located, names_of(located, parse_caption(sentence), chance)
+
+
+def load_blip_looker(model: str = "") -> CaptionLooker:
+    """Who captions: the shipped sim-blip, a fitted or public model in a folder, or a public one by its hub name.
+
+    Raises:
+        UserError: The model cannot be had.
+        IntegrityError: Its files are damaged.
+    """
+    if not model and not (SHIPPED / CARD).is_file():
+        raise UserError("no model is shipped: fit one (embodied fit describer=blip) and say model=<its out>/model")
+    return CaptionLooker(load_blip(model or str(SHIPPED)))
 
 
 def names_of(located: Located, caption: Caption, chance: float) -> Names:

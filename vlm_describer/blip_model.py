@@ -115,11 +115,11 @@ def _folder_of(model: str) -> Path:
         raise UserError(
             f"model={model} is neither a folder nor a hub name such as Salesforce/blip-image-captioning-base"
         )
-    config = hub.fetch(model, NEEDED[0])
+    config = hub.fetch(model, NEEDED[0], hub.FOLDER)
     _check_kind(config)
     for names in (NEEDED[1:], WEIGHTS, TOKENIZERS):
         if not any(hub.cached(model, name) for name in names):
-            hub.fetch(model, names[0])
+            hub.fetch(model, names[0], hub.FOLDER)
     return config.parent
 
 

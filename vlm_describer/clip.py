@@ -9,7 +9,6 @@ from embodied.types import BaseFrame, Frame
 from vlm_describer import sim_clip
 from vlm_describer.calibration import Calibration, load_calibration
 from vlm_describer.clip_model import load_clip
-from vlm_describer.fit_clip import CALIBRATION, load_namer
 from vlm_describer.locate import locate
 from vlm_describer.located import Located
 from vlm_describer.naming import Namer, Names, PromptNamer
@@ -39,6 +38,9 @@ def load_clip_looker(model: str = "", pretrained: str = "") -> tuple[NamingLooke
     if not model and not (own / sim_clip.CARD).is_file():
         raise UserError("no model is shipped: fit one (embodied fit describer=clip) and say model=<its out>/model")
     if not pretrained and (own / sim_clip.CARD).is_file():
+        # It brings torch, which what is refused above and below does not need.
+        from vlm_describer.fit_clip import CALIBRATION, load_namer
+
         namer = load_namer(own)
         return NamingLooker(namer), load_calibration(own / CALIBRATION, namer.identity)
     return NamingLooker(PromptNamer(load_clip(model, pretrained))), Calibration()

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from embodied.errors import IntegrityError, UserError, unknown_name
 from embodied.types import FloatArray
-from vlm_describer import hub
+from vlm_describer import clip_names, hub
 
 LOCAL = "local-dir:"
 CONFIG = "open_clip_config.json"
+SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
 BATCH = 64
 """Pictures or texts that go through a tower together."""
 
@@ -37,6 +38,7 @@ class _Source:
     name: str
     """As the library takes it: the architecture, or `local-dir:<folder>`."""
     weights: Path
+    """A file, or the folder whose best one the library chooses."""
     preprocess: dict[str, Any]
     """Size, mean, standard deviation and resizing of its pictures."""
 
@@ -101,60 +103,71 @@ def load_clip(model: str, pretrained: str = "") -> ClipModel:
         UserError: Something of it is unknown, missing or not to be had; nothing is guessed, nothing stays random.
         IntegrityError: A weights file that cannot be read or does not fit the architecture.
     """
-    import open_clip
-
     source = _source(model, pretrained)
     _check_text_tower(source)
+    import open_clip
+    from open_clip.factory import _find_checkpoint_in_dir
+
     bare = source.name if source.name.startswith(LOCAL) else source.name.replace("/", "-")
     with quiet():
+        weights = Path(str(_find_checkpoint_in_dir(source.weights))) if source.weights.is_dir() else source.weights
         try:
             network = open_clip.create_model(
                 bare,
-                pretrained=None if bare.startswith(LOCAL) else str(source.weights),
+                pretrained=None if bare.startswith(LOCAL) else str(weights),
                 force_preprocess_cfg=source.preprocess,
                 require_pretrained=True,
             )
         except Exception as error:  # pickles, safetensors, shapes: whatever it is, this file is not that model's
-            raise IntegrityError(f"{source.weights} does not hold weights of {model}: {_first_line(error)}") from None
+            raise IntegrityError(f"{weights} does not hold weights of {model}: {_first_line(error)}") from None
         tokenizer = open_clip.get_tokenizer(bare)
-    identity = f"{Path(model.removeprefix(LOCAL)).name}-{digest(source.weights)}"
+    identity = f"{Path(model.removeprefix(LOCAL)).name}-{digest(weights)}"
     return ClipModel(network, tokenizer, network.visual.preprocess_cfg, identity)
 
 
 def _source(model: str, pretrained: str) -> _Source:
-    import open_clip
-
     if model.startswith(LOCAL) or pretrained.startswith(LOCAL):
         chosen = pretrained if pretrained.startswith(LOCAL) else model
         return _from_folder(Path(chosen.removeprefix(LOCAL)).expanduser())
     name = model.replace("/", "-")
-    if name not in open_clip.list_models():
-        near = get_close_matches(name, open_clip.list_models(), n=3, cutoff=0.5)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        raise UserError(f"unknown model '{model}'{hint} It is a folder of a fitted model, or one of open_clip's names")
-    tags = open_clip.list_pretrained_tags_by_model(name)
+    if name not in clip_names.model_names():
+        raise _unknown(model)
+    tags = clip_names.tags(name)
     if not pretrained:
         raise UserError(f"{model} needs weights: pretrained=<tag, file or {LOCAL}folder>; tags: {', '.join(tags)}")
-    if Path(pretrained).expanduser().is_file():
-        weights = Path(pretrained).expanduser()
-        return _Source(name, weights, _preprocess_of_file(name, weights, tags))
+    file = Path(pretrained).expanduser()
+    if file.is_file():
+        return _Source(name, file, _preprocess_of_file(name, file, tags))
     if pretrained not in tags:
+        if file.is_absolute() or file.suffix in SUFFIXES:
+            raise UserError(f"there is no file {pretrained}; give weights of {model}, or a tag: {', '.join(tags)}")
         kind = f"file or tag of {model}"
         raise unknown_name(kind, pretrained, tags)
     return _from_tag(name, pretrained)
 
 
-def _from_folder(folder: Path) -> _Source:
-    from open_clip.factory import _find_checkpoint_in_dir
+def _unknown(model: str) -> UserError:
+    """Why a model's name is none, by what it looks like."""
+    path = Path(model).expanduser()
+    if (path / CONFIG).is_file():
+        return UserError(f"{model} was saved by open_clip: say model={LOCAL}{model}")
+    if path.is_dir():
+        return UserError(f"{model} is no folder of a model: it has neither a card.json nor an {CONFIG}")
+    if path.is_absolute():
+        return UserError(f"there is no folder {model}; give that of a fitted model, or one of open_clip's names")
+    near = get_close_matches(model, clip_names.model_names(), n=3, cutoff=0.5)
+    hint = f"; did you mean {', '.join(near)}?" if near else "."
+    return UserError(f"unknown model '{model}'{hint} It is a folder of a fitted model, or one of open_clip's names")
 
+
+def _from_folder(folder: Path) -> _Source:
     config = _config_of(folder / CONFIG)
     if "model_cfg" not in config:
         raise UserError(f"{folder / CONFIG} has no 'model_cfg': it is not a folder that open_clip saved")
-    with quiet():
-        weights = _find_checkpoint_in_dir(folder)
-    if weights is None:
-        raise UserError(f"{folder} holds no weights (*.safetensors, *.bin or *.pth)")
-    return _Source(f"{LOCAL}{folder}", Path(weights), _preprocess_in(config, folder / CONFIG))
+    preprocess = _preprocess_in(config, folder / CONFIG)
+    if not any(path.suffix in SUFFIXES for path in folder.iterdir()):
+        raise UserError(f"{folder} holds no weights (*{', *'.join(SUFFIXES)})")
+    return _Source(f"{LOCAL}{folder}", folder, preprocess)
 
 
 def _config_of(path: Path) -> dict[str, Any]:
@@ -180,13 +193,11 @@ def _preprocess_in(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _preprocess_of_file(name: str, weights: Path, tags: Sequence[str]) -> dict[str, Any]:
     """Beside the file, or what all of the architecture's known weights have in common."""
-    from open_clip.pretrained import get_pretrained_cfg
-
     beside = weights.parent / CONFIG
     if beside.is_file():
         return _preprocess_in(_config_of(beside), beside)
     keys = ("mean", "std", "interpolation", "resize_mode")
-    known = {json.dumps({k: v for k in keys if (v := get_pretrained_cfg(name, tag).get(k))}) for tag in tags}
+    known = {json.dumps({k: v for k in keys if (v := clip_names.weights_config(name, tag).get(k))}) for tag in tags}
     if len(known) != 1:
         raise UserError(
             f"the normalisation of {weights} is not known: put the model's {CONFIG} with its 'preprocess_cfg' beside it"
@@ -195,32 +206,30 @@ def _preprocess_of_file(name: str, weights: Path, tags: Sequence[str]) -> dict[s
 
 
 def _from_tag(name: str, tag: str) -> _Source:
-    from open_clip.pretrained import download_pretrained, get_pretrained_cfg
-
-    config = get_pretrained_cfg(name, tag)
+    config = clip_names.weights_config(name, tag)
     repository, _, filename = str(config.get("hf_hub", "")).rpartition("/")
     if repository:
         names = (filename,) if filename else ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
         there = [path for each in names if (path := hub.cached(repository, each))]
-        return _Source(name, there[0] if there else hub.fetch(repository, names[-1]), dict(config))
+        return _Source(name, there[0] if there else hub.fetch(repository, names[-1]), config)
     hub.require(urlsplit(str(config["url"])).hostname or hub.HUB, f"pretrained={tag}")
-    return _Source(name, Path(download_pretrained(config)), dict(config))
+    from open_clip.pretrained import download_pretrained
+
+    return _Source(name, Path(download_pretrained(config)), config)
 
 
 def _check_text_tower(source: _Source) -> None:
     """A text tower from the hub: its configuration and tokenizer have to be here or to be had."""
-    import open_clip
-
-    config = open_clip.get_model_config(source.name)
+    local = source.name.startswith(LOCAL)
+    config = _config_of(source.weights / CONFIG)["model_cfg"] if local else clip_names.model_config(source.name)
     text = config.get("text_cfg", {})
     for key, filename in (("hf_model_name", "config.json"), ("hf_tokenizer_name", "tokenizer_config.json")):
         name = text.get(key)
         if not name:
             continue
-        folder = Path(source.name.removeprefix(LOCAL)) if source.name.startswith(LOCAL) else Path(name)
-        if key == "hf_tokenizer_name" and source.name.startswith(LOCAL):
-            if not (folder / filename).is_file():
-                raise UserError(f"{folder} has no {filename}: the tokenizer of its text tower is missing")
+        if key == "hf_tokenizer_name" and local:
+            if not (source.weights / filename).is_file():
+                raise UserError(f"{source.weights} has no {filename}: the tokenizer of its text tower is missing")
         elif not Path(name).is_dir():
             hub.fetch(name, filename)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,8 +34,12 @@ def cached(repository: str, filename: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def fetch(repository: str, filename: str) -> Path:
-    """A file of a hub repository: from the cache, else downloaded.
+FILES = "name the file or folder: pretrained=<file> or local-dir:<folder>"
+FOLDER = "name its folder: model=<folder>"
+
+
+def fetch(repository: str, filename: str, remedy: str = FILES) -> Path:
+    """A file of a hub repository: from the cache, else downloaded; `remedy` says how else to give it.
 
     Raises:
         UserError: It is neither in the cache nor to be had.
@@ -43,31 +48,50 @@ def fetch(repository: str, filename: str) -> Path:
     if there is not None:
         return there
     what = f"{repository}/{filename}"
-    require(HUB, what)
+    require(HUB, what, remedy)
     from huggingface_hub import hf_hub_download
 
     try:
         return Path(hf_hub_download(repository, filename))
     except Exception as error:  # the hub's client has a dozen kinds; each means that there is no file
-        raise UserError(f"{what} could not be downloaded ({type(error).__name__}); {_REMEDY}") from None
+        raise UserError(f"{what} could not be downloaded ({type(error).__name__}); {_LATER} {remedy}") from None
 
 
-def require(host: str, what: str) -> None:
+def require(host: str, what: str, remedy: str = FILES) -> None:
     """Nothing, where `host` can be asked for `what`; else a line that says why not.
 
     Raises:
         UserError: The user asked for offline work, or the host does not answer.
     """
     if offline():
-        raise UserError(f"{what} is not in the local cache and HF_HUB_OFFLINE is set; {_REMEDY}")
+        raise UserError(f"{what} is not in the local cache and HF_HUB_OFFLINE is set; {_LATER} {remedy}")
     host, port = _reached_through(host)
-    try:
-        socket.create_connection((host, port), timeout=CONNECT_S).close()
-    except OSError as error:
-        raise UserError(f"{what} is not in the local cache and {host} does not answer ({error}); {_REMEDY}") from None
+    problem = _connected(host, port)
+    if problem:
+        raise UserError(f"{what} is not in the local cache and {host} does not answer ({problem}); {_LATER} {remedy}")
 
 
-_REMEDY = "download it where there is a network and name the file or folder: pretrained=<file> or local-dir:<folder>"
+_LATER = "download it where there is a network and"
+
+
+def _connected(host: str, port: int) -> str:
+    """Why no connection is made within `CONNECT_S`; empty where one is.
+
+    A thread waits, because a name may be looked for much longer than a connection is waited for.
+    """
+    found: list[str] = []
+
+    def connect() -> None:
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_S).close()
+            found.append("")
+        except OSError as error:
+            found.append(str(error))
+
+    waiting = threading.Thread(target=connect, daemon=True)
+    waiting.start()
+    waiting.join(CONNECT_S)
+    return found[0] if found else f"no answer within {CONNECT_S:g} s"
 
 
 def _reached_through(host: str) -> tuple[str, int]:

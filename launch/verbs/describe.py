@@ -28,7 +28,7 @@ class KEYS:
         "", unit="m", literal=True,
     )  # fmt: skip
     model: str = key(
-        "clip: folder of a fitted model, or a public one's name; default: the shipped sim-clip", "", literal=True
+        "clip, blip: folder of a fitted model, or a public one's name; default: the shipped one", "", literal=True
     )
     pretrained: str = key("clip: weights of a public model: tag, file or local-dir:<folder>", "", literal=True)
     out: str = key("run folder; default runs/describe/<time>-<scene>", "", literal=True)
@@ -40,6 +40,10 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 
     from .. import records
 
+    if config.describer == "oracle" and config.model:
+        raise UserError("describer=oracle has no model; model= belongs to describer=clip or describer=blip")
+    if config.describer != "clip" and config.pretrained:
+        raise UserError("pretrained= belongs to describer=clip")
     description, frame = _from_image(config) if config.image else _from_scene(config)
     picture = save_png(folder.path / "frame.png", frame.rgb)
     result = {
@@ -74,7 +78,7 @@ def _from_image(config: KEYS) -> tuple[SceneDescription, Frame]:
     if config.scene:
         raise UserError("give scene= or image=, not both")
     if config.describer == "oracle":
-        raise UserError("describer=oracle reads a simulator; a picture needs describer=clip")
+        raise UserError("describer=oracle reads a simulator; a picture needs describer=clip or describer=blip")
     frame = read_frame(config.image, config.depth or None, config.intrinsics or None, config.camera_pose or None)
     sight = build.Sight(model=config.model, pretrained=config.pretrained)
     return api.describe_frame(frame, config.describer, sight), frame
