@@ -66,7 +66,7 @@ def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
     from vlm_describer.sim_clip import CARD, read_card
 
     frames, model = folder / "frames", folder / "model"
-    with _bar() as progress:
+    with bar() as progress:
         fit = frame_set(frames, "fit", settings.frames, seed, progress)
         validation = frame_set(frames, "validation", settings.validation_frames, seed, progress)
         config = FitClipConfig(tower=TowerConfig(epochs=settings.epochs, seed=seed))
@@ -93,7 +93,7 @@ def fit_blip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
     from .outcome import plain
 
     frames, model = folder / "frames", folder / "model"
-    with _bar() as progress:
+    with bar() as progress:
         fit = frame_set(frames, "fit", settings.frames, seed, progress)
         data = {"frames": len(fit), "seed": seed, **about}
         config = FitBlipConfig(epochs=settings.caption_epochs, seed=seed)
@@ -139,7 +139,7 @@ def write_card(path: Path, card: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _bar() -> Iterator[Progress]:
+def bar() -> Iterator[Progress]:
     """A bar on stderr that begins anew with every new task."""
     bars: dict[str, tqdm[Any]] = {}
 

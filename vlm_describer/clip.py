@@ -12,6 +12,10 @@ from vlm_describer.clip_model import load_clip
 from vlm_describer.locate import locate
 from vlm_describer.located import Located
 from vlm_describer.naming import Namer, Names, PromptNamer
+from vlm_describer.probe import CARD as PROBE_CARD
+from vlm_describer.probe import load_probe_namer
+
+CALIBRATION = "calibration.json"
 
 
 class NamingLooker:
@@ -27,7 +31,7 @@ class NamingLooker:
 
 
 def load_clip_looker(model: str = "", pretrained: str = "") -> tuple[NamingLooker, Calibration]:
-    """Who looks, and what its confidences mean: the shipped sim-clip, a fitted one in a folder, or a public
+    """Who looks, and what its confidences mean: the shipped sim-clip, a fitted one or a probe in a folder, or a public
     model, which is raw.
 
     Raises:
@@ -39,8 +43,11 @@ def load_clip_looker(model: str = "", pretrained: str = "") -> tuple[NamingLooke
         raise UserError("no model is shipped: fit one (embodied fit describer=clip) and say model=<its out>/model")
     if not pretrained and (own / sim_clip.CARD).is_file():
         # It brings torch, which what is refused above and below does not need.
-        from vlm_describer.fit_clip import CALIBRATION, load_namer
+        from vlm_describer.fit_clip import load_namer
 
         namer = load_namer(own)
         return NamingLooker(namer), load_calibration(own / CALIBRATION, namer.identity)
+    if (own / PROBE_CARD).is_file():
+        probe = load_probe_namer(own, pretrained)
+        return NamingLooker(probe), load_calibration(own / CALIBRATION, probe.identity)
     return NamingLooker(PromptNamer(load_clip(model, pretrained))), Calibration()

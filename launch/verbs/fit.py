@@ -21,19 +21,28 @@ class KEYS:
         "folder for frames, intermediate files and the model; default runs/fit/<time>-<describer>", "", literal=True
     )
     resume: str = key("auto: go on with what is in out", "no", choices=("no", "auto"))
+    model: str = key("with probe=true: a public CLIP model's name, or local-dir:<folder>", "", literal=True)
+    pretrained: str = key("with probe=true: its weights: tag, file or local-dir:<folder>", "", literal=True)
+    probe: bool = key("only a linear probe on the vectors of a public model (describer=clip)", False)
     fit: FitSettings = nested(FitSettings)
 
 
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Renders, fits, calibrates and judges; the model lies in <out>/model."""
-    from .. import fitting
+    from .. import fitting, probing
 
+    if config.probe != bool(config.model or config.pretrained) or (config.probe and config.describer != "clip"):
+        raise UserError("a probe takes describer=clip, probe=true and model=, a public model with pretrained=")
     begun = (folder.unmade / "config.yaml").exists()
     if begun and config.resume != "auto":
         raise UserError(f"{folder.unmade} holds a fit already: add resume=auto to go on, or choose another out=")
     folder.write_config(config)
     fit = {"clip": fitting.fit_clip, "blip": fitting.fit_blip}[config.describer]
-    card = fit(folder.path, config.fit, config.seed, {"arguments": list(folder.words)})
+    about = {"arguments": list(folder.words)}
+    if config.probe:
+        card = probing.fit_probe(folder.path, config.fit, config.seed, about, (config.model, config.pretrained))
+    else:
+        card = fit(folder.path, config.fit, config.seed, about)
     lines = [f"{split}: {_told(row)}" for split, row in card["held_out"].items()]
     return Outcome(True, {"task": None, "seed": config.seed, "card": card}, (*lines, f"model: {folder.path / 'model'}"))
 

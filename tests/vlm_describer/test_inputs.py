@@ -228,3 +228,13 @@ def test_the_command_line_refuses_in_one_line(describe: Callable[..., tuple[int,
         code, out, err = describe("image=black.png", *words)
         assert (code, out, len(err.strip().splitlines())) == (2, "", 1), err
         assert mention in err
+
+
+def test_a_captioner_is_taken_from_a_folder(
+    small_models: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_models.save_blip(tmp_path / "captioner")
+    Image.new("RGB", (40, 30)).save(tmp_path / "black.png")
+    assert main(("describe", "describer=blip", "model=captioner", "image=black.png", "out=told")) == 0
+    assert "no depth" in capfd.readouterr().out
