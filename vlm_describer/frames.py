@@ -153,7 +153,8 @@ def _picture(image: Any) -> NDArray[np.uint8]:
     if array.shape[2] == 4:
         opacity = array[..., 3:].astype(np.float32) / 255.0
         array = np.rint(array[..., :3] * opacity).astype(np.uint8)
-    return np.ascontiguousarray(np.broadcast_to(array, (height, width, 3)))
+    # A copy: what PIL hands out is read-only, of which torch warns.
+    return np.array(np.broadcast_to(array, (height, width, 3)))
 
 
 def _array_of(image: Image.Image) -> NDArray[Any]:
