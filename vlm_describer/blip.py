@@ -15,8 +15,8 @@ from embodied.colours import COLOURS
 from embodied.errors import UserError
 from embodied.types import BaseFrame, FloatArray, Frame
 from vlm_describer.alignment import align
-from vlm_describer.blip_model import load_blip
-from vlm_describer.captions import Caption, parse_caption
+from vlm_describer.blip_model import Sentence, load_blip
+from vlm_describer.captions import Caption, Mention, parse_caption
 from vlm_describer.examples import KINDS, SCENES, SIZES
 from vlm_describer.locate import locate
 from vlm_describer.located import Located
@@ -32,8 +32,8 @@ class Captioner(Protocol):
 
     identity: str
 
-    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[tuple[str, float]]:
-        """A sentence for each picture (H, W, 3), and its probability."""
+    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[Sentence]:
+        """A sentence for each picture (H, W, 3)."""
         ...
 
 
@@ -44,10 +44,10 @@ class Overheard:
         self.identity, self._model = model.identity, model
         self.sentence = ""
 
-    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[tuple[str, float]]:
+    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[Sentence]:
         """As `Captioner.captions`."""
         made = self._model.captions(pictures, prompt)
-        self.sentence = made[-1][0] if made else ""
+        self.sentence = made[-1].text if made else ""
         return made
 
 
@@ -66,8 +66,8 @@ class CaptionLooker:
     def look(self, frame: Frame, base: BaseFrame | None) -> tuple[Located, Names]:
         """As `Looker.look`."""
         located = locate(frame, base)
-        ((sentence, chance),) = self._model.captions([frame.rgb], self._prompt)
-        return located, names_of(located, parse_caption(sentence), chance)
+        (sentence,) = self._model.captions([frame.rgb], self._prompt)
+        return located, names_of(located, parse_caption(sentence.text, sentence.word_chances))
 
 
 def load_blip_looker(model: str = "") -> CaptionLooker:
@@ -82,16 +82,18 @@ def load_blip_looker(model: str = "") -> CaptionLooker:
     return CaptionLooker(load_blip(model or str(SHIPPED)))
 
 
-def names_of(located: Located, caption: Caption, chance: float) -> Names:
-    """A caption's words as logits: its probability for what it says, all names alike where it says nothing."""
+def names_of(located: Located, caption: Caption) -> Names:
+    """A caption's words as logits: their probabilities for what it says, all names alike where it says nothing."""
     items = [item for item in located.items if item.role_hint not in ASIDE]
     spoken = align([mention for mention in caption.mentions if _kind(mention.phrase) in KINDS], items)
     kinds, colours = [], []
     for item in located.items:
-        phrase = spoken[item.id].phrase if item.id in spoken else ""
-        kind = "robot" if item.role_hint == "robot-like" else _kind(phrase)
-        kinds.append(_logits(kind, KINDS, chance))
-        colours.append(_logits(phrase.rpartition(" ")[0], COLOURS, chance))
+        mention = spoken.get(item.id, Mention(""))
+        colour, _, kind = mention.phrase.rpartition(" ")
+        if item.role_hint == "robot-like":
+            kind = "robot"
+        kinds.append(_logits(kind, KINDS, mention.kind_chance))
+        colours.append(_logits(colour, COLOURS, mention.colour_chance))
     count = len(located.items)
     return Names(
         {
@@ -99,7 +101,7 @@ def names_of(located: Located, caption: Caption, chance: float) -> Names:
             "colours": np.array(colours, dtype=np.float32).reshape(count, len(COLOURS)),
             "sizes": np.zeros((count, len(SIZES)), dtype=np.float32),
         },
-        _logits(caption.scene, SCENES, chance),
+        _logits(caption.scene, SCENES, caption.scene_chance),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,17 @@ NO_REPEAT = 3
 """No sequence of so many tokens comes twice in a sentence."""
 
 
+@dataclass(frozen=True)
+class Sentence:
+    """What a captioner says of a picture."""
+
+    text: str
+    chance: float
+    """Its probability to the power 1 / length, in [0, 1]."""
+    word_chances: tuple[float, ...]
+    """Of each word of `text.split()`: the probability of its tokens, given what comes before."""
+
+
 class BlipModel:
     """A captioning network with its tokenizer and preprocessing."""
 
@@ -42,10 +54,8 @@ class BlipModel:
         self.network = network.eval().requires_grad_(False)
         self.tokenizer, self._prepare = tokenizer, image_processor
 
-    def captions(
-        self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "", max_tokens: int = 60
-    ) -> list[tuple[str, float]]:
-        """A sentence for each picture (H, W, 3), and its probability to the power 1 / length, in [0, 1].
+    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "", max_tokens: int = 60) -> list[Sentence]:
+        """A sentence for each picture (H, W, 3).
 
         Greedy decoding: the same picture gives the same sentence. The prompt is not part of the sentence.
         """
@@ -70,9 +80,26 @@ class BlipModel:
         scores = self.network.text_decoder.compute_transition_scores(
             found.sequences, found.scores, normalize_logits=True
         )
-        texts = self.tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
-        sure = [float(row[torch.isfinite(row)].mean().exp()) for row in scores]
-        return [(_without(prompt, text), chance) for text, chance in zip(texts, sure, strict=True)]
+        return [
+            self._sentence(ids[-len(row) :].tolist(), row.exp().tolist(), prompt, self._text(ids.tolist()))
+            for ids, row in zip(found.sequences, scores, strict=True)
+        ]
+
+    def _sentence(self, ids: list[int], chances: list[float], prompt: str, whole: str) -> Sentence:
+        """The sentence of the tokens that were made; `whole` holds the prompt too."""
+        kept = [(token, chance) for token, chance in zip(ids, chances, strict=True) if chance > 0.0]
+        mean = float(np.exp(np.mean([np.log(chance) for _, chance in kept]))) if kept else 0.0
+        text = _without(prompt, whole)
+        ends = [len(self._text([token for token, _ in kept[: n + 1]]).split()) for n in range(len(kept))]
+        words = [1.0] * len(text.split())
+        for end, (_, chance) in zip(ends, kept, strict=True):
+            if 0 < end <= len(words):
+                words[end - 1] *= chance
+        return Sentence(text, mean, tuple(words))
+
+    def _text(self, ids: list[int]) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
+        return text
 
 
 def load_blip(model: str) -> BlipModel:

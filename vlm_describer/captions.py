@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from embodied.labels import MAPS, EntityLabel, FrameLabel
 
@@ -30,6 +31,10 @@ class Mention:
     """`on`, `in`, or empty."""
     below: str = ""
     """The phrase of what it is on or in."""
+    kind_chance: float = 1.0
+    """Probability of its last word, ..."""
+    colour_chance: float = 1.0
+    """... and of those before it, as far as the speaker gave any."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Caption:
 
     scene: str
     mentions: tuple[Mention, ...]
+    scene_chance: float = 1.0
 
     @property
     def text(self) -> str:
@@ -79,12 +85,46 @@ def phrase_of(entity: EntityLabel) -> str:
     return entity.kind if entity.colour == "unknown" else f"{entity.colour} {entity.kind}"
 
 
-def parse_caption(text: str) -> Caption:
-    """What a sentence of this form states; whatever is not of the form is left out."""
+def parse_caption(text: str, word_chances: Sequence[float] = ()) -> Caption:
+    """What a sentence of this form states; whatever is not of the form is left out.
+
+    Args:
+        text: The sentence.
+        word_chances: Probability of each word of `text.split()`; 1 each where not given.
+    """
+    words = _Words(text, word_chances)
     scene, _, rest = text.strip().rstrip(".").lower().partition(" with ")
+    scene = _ARTICLE.sub("", scene.strip())
+    scene_chance = words.next_chance(scene)
     parts = [part.strip() for part in re.split(r",|\band\b", rest)]
     mentions = [_mention(part) for part in parts if part and part != "nothing"]
-    return Caption(_ARTICLE.sub("", scene.strip()), tuple(mention for mention in mentions if mention.phrase))
+    sure = [_with_chances(mention, words) for mention in mentions if mention.phrase]
+    return Caption(scene, tuple(sure), scene_chance)
+
+
+class _Words:
+    """The words of a sentence, looked up one after the other."""
+
+    def __init__(self, text: str, chances: Sequence[float]) -> None:
+        self._words = [word.strip(",.") for word in text.lower().split()]
+        self._chances = chances if len(chances) == len(self._words) else [1.0] * len(self._words)
+        self._next = 0
+
+    def next_chance(self, phrase: str) -> float:
+        """The product of the words' probabilities, where they come next."""
+        found = 1.0
+        for word in phrase.split():
+            if word in self._words[self._next :]:
+                self._next = self._words.index(word, self._next) + 1
+                found *= self._chances[self._next - 1]
+        return found
+
+
+def _with_chances(mention: Mention, words: _Words) -> Mention:
+    colour, _, kind = mention.phrase.rpartition(" ")
+    colour_chance, kind_chance = words.next_chance(colour), words.next_chance(kind)
+    words.next_chance(f"{mention.relation} {mention.below}")
+    return replace(mention, kind_chance=kind_chance, colour_chance=colour_chance)
 
 
 def _column(entity: EntityLabel) -> tuple[float, str]:

@@ -169,8 +169,8 @@ def captions_judged(frames: FrameSet, model: BlipModel) -> dict[str, float]:
     tally = Tally()
     for start in range(0, len(frames), 16):
         rows = range(start, min(start + 16, len(frames)))
-        for row, (sentence, _) in zip(rows, model.captions([frames.picture(r) for r in rows]), strict=True):
-            tally.add(told_by_sentence(sentence, frames.label(row)))
+        for row, sentence in zip(rows, model.captions([frames.picture(r) for r in rows]), strict=True):
+            tally.add(told_by_sentence(sentence.text, frames.label(row)))
     return tally.flat()
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from embodied.types import Frame, SceneDescription
 from robots.still import StillScene
 from vlm_describer.blip import CaptionLooker
+from vlm_describer.blip_model import Sentence
 from vlm_describer.calibration import Calibration
 from vlm_describer.seeing import SeeingDescriber
 
@@ -23,8 +24,8 @@ class Says:
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence
 
-    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[tuple[str, float]]:
-        return [(self.sentence, 0.9)] * len(pictures)
+    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[Sentence]:
+        return [Sentence(self.sentence, 0.9, (0.9,) * len(self.sentence.split()))] * len(pictures)
 
 
 @pytest.fixture(scope="module")

@@ -25,22 +25,25 @@ def folder(small_models: ModuleType, tmp_path_factory: pytest.TempPathFactory) -
 def test_the_prompt_is_no_part_of_the_sentence(folder: Path) -> None:
     model = load_blip(str(folder))
     prompt = "a picture of"
-    for text, chance in model.captions(PICTURES, prompt, max_tokens=12):
-        assert not text.startswith(prompt)
-        assert text
-        assert 0.0 < chance <= 1.0
+    for said in model.captions(PICTURES, prompt, max_tokens=12):
+        assert not said.text.startswith(prompt)
+        assert said.text
+        assert 0.0 < said.chance <= 1.0
+        assert len(said.word_chances) == len(said.text.split())
+        product = np.prod(said.word_chances)
+        assert 0.0 < product < 1.0
 
 
 def test_a_sentence_is_the_same_alone_and_in_a_batch(folder: Path) -> None:
     model = load_blip(str(folder))
-    together = [text for text, _ in model.captions(PICTURES, max_tokens=10)]
-    assert together == [model.captions([picture], max_tokens=10)[0][0] for picture in PICTURES]
+    together = [said.text for said in model.captions(PICTURES, max_tokens=10)]
+    assert together == [model.captions([picture], max_tokens=10)[0].text for picture in PICTURES]
     assert model.captions([]) == []
 
 
 def test_no_three_words_come_twice(folder: Path) -> None:
-    for text, _ in load_blip(str(folder)).captions(PICTURES, max_tokens=60):
-        words = text.split()
+    for said in load_blip(str(folder)).captions(PICTURES, max_tokens=60):
+        words = said.text.split()
         triples = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
         assert len(triples) == len(set(triples))
 

@@ -47,6 +47,15 @@ def test_a_caption_comes_back_as_what_it_states() -> None:
     assert parse_caption("") == Caption("", ())
 
 
+def test_words_bring_their_probabilities() -> None:
+    text = "a table with a red block on a red tray, a red block and a ball"
+    chances = [1, 0.9, 1, 1, 0.8, 0.7, 1, 1, 0.6, 0.5, 1, 0.4, 0.3, 1, 1, 0.2]
+    caption = parse_caption(text, chances)
+    assert caption.scene_chance == 0.9
+    assert [(m.colour_chance, m.kind_chance) for m in caption.mentions] == [(0.8, 0.7), (0.4, 0.3), (1.0, 0.2)]
+    assert parse_caption(text, chances[:3]) == parse_caption(text)
+
+
 def test_what_is_hardly_visible_is_not_told() -> None:
     hidden = label(entity("a", 5), entity("b", 9, colour="blue", visible_share=0.1), entity("w", 0, kind="wall"))
     assert caption_of(hidden).text == "a table with a red block"

@@ -22,6 +22,7 @@ from embodied.report.examples import Example
 from embodied.types import FloatArray
 from robots.randomize import RandomizerConfig, labelled_frames
 from vlm_describer.blip import CaptionLooker, Overheard
+from vlm_describer.blip_model import Sentence
 from vlm_describer.calibration import Calibration
 from vlm_describer.dataset import FrameSet, write_frames
 from vlm_describer.words_report import SWAPS
@@ -46,8 +47,8 @@ class Says:
 
     identity = "says"
 
-    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[tuple[str, float]]:
-        return [("a table with a red block, a red block and a red block", 0.9)] * len(pictures)
+    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[Sentence]:
+        return [Sentence("a table with a red block, a red block and a red block", 0.9, ())] * len(pictures)
 
 
 @pytest.fixture(scope="module")
