@@ -182,9 +182,10 @@ def make_seer(name: str, sight: Sight, base: BaseFrame | None) -> Describer:
 
         looker, calibration = load_clip_looker(sight.model, sight.pretrained)
         return SeeingDescriber(name, looker, calibration, base)
-    from vlm_describer.blip import load_blip_looker
+    from vlm_describer.blip import CaptionLooker, load_captioner
 
-    return SeeingDescriber(name, load_blip_looker(sight.model), None, base)
+    captioner, calibration = load_captioner(sight.model)
+    return SeeingDescriber(name, CaptionLooker(captioner), calibration, base)
 
 
 def make_planner(name: str) -> Planner:

@@ -60,52 +60,64 @@ def frame_set(folder: Path, split: str, frames: int, seed: int, progress: Progre
 def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
     """sim-clip from nothing into `folder`/model; its card."""
     from vlm_describer.clip import NamingLooker
-    from vlm_describer.fit_clip import CALIBRATION, FitClipConfig, fit_clip
+    from vlm_describer.fit_clip import FitClipConfig, fit_clip
     from vlm_describer.fit_tower import TowerConfig
-    from vlm_describer.judge import calibrate, judge
-    from vlm_describer.sim_clip import CARD, read_card
 
     frames, model = folder / "frames", folder / "model"
     with bar() as progress:
         fit = frame_set(frames, "fit", settings.frames, seed, progress)
-        validation = frame_set(frames, "validation", settings.validation_frames, seed, progress)
         config = FitClipConfig(tower=TowerConfig(epochs=settings.epochs, seed=seed))
-        data = {"frames": len(fit), "validation_frames": len(validation), "seed": seed, **about}
+        data = {"frames": len(fit), "seed": seed, **about}
         looker = NamingLooker(fit_clip(fit, model, folder / "work", config, {"data": data}, progress))
-        calibration = calibrate(views_of(validation, looker, progress), looker.identity)
-        calibration.save(model / CALIBRATION)
-        numbers = {}
-        for split in HELD_OUT_SPLITS:
-            held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
-            numbers[split] = judge(views_of(held_out, looker, progress), calibration).summary()
-    card = {**read_card(model), "calibration_errors": dict(calibration.errors), "held_out": numbers}
-    from .outcome import plain
-
-    write_card(model / CARD, plain(card))
-    return card
+        return _measured(frames, model, looker, settings, seed, progress)
 
 
 def fit_blip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
     """sim-blip from nothing into `folder`/model; its card."""
+    from vlm_describer.blip import CaptionLooker
+    from vlm_describer.blip_model import load_blip
     from vlm_describer.fit_blip import FitBlipConfig, captions_judged, fit_blip
-    from vlm_describer.sim_blip import CARD, load_sim_blip, read_card
-
-    from .outcome import plain
 
     frames, model = folder / "frames", folder / "model"
     with bar() as progress:
         fit = frame_set(frames, "fit", settings.frames, seed, progress)
-        data = {"frames": len(fit), "seed": seed, **about}
         config = FitBlipConfig(epochs=settings.caption_epochs, seed=seed)
-        fit_blip(fit, model, folder / "work", config, {"data": data}, progress)
-        captioner = load_sim_blip(model)
-        numbers = {}
-        for split in HELD_OUT_SPLITS:
+        fit_blip(fit, model, folder / "work", config, {"data": {"frames": len(fit), "seed": seed, **about}}, progress)
+        captioner = load_blip(str(model))
+        card = _measured(frames, model, CaptionLooker(captioner), settings, seed, progress)
+        for split, row in card["held_out"].items():
             held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
-            numbers[split] = captions_judged(held_out, captioner)
-    card = {**read_card(model), "held_out": numbers}
-    write_card(model / CARD, plain(card))
+            row |= {f"sentence_{name}": value for name, value in captions_judged(held_out, captioner).items()}
+    _write_card(model, card)
     return card
+
+
+def _measured(
+    frames: Path, model: Path, looker: Looker, settings: FitSettings, seed: int, progress: Progress
+) -> dict[str, Any]:
+    """The card of a fitted model, with how it does on what it never saw; its calibration is made and written."""
+    from vlm_describer.calibration import CALIBRATION
+    from vlm_describer.judge import calibrate, judge
+    from vlm_describer.sim_clip import read_card
+
+    validation = frame_set(frames, "validation", settings.validation_frames, seed, progress)
+    calibration = calibrate(views_of(validation, looker, progress), looker.identity)
+    calibration.save(model / CALIBRATION)
+    numbers = {}
+    for split in HELD_OUT_SPLITS:
+        held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
+        numbers[split] = judge(views_of(held_out, looker, progress), calibration).summary()
+    told = {"validation_frames": len(validation), "calibration_errors": dict(calibration.errors), "held_out": numbers}
+    _write_card(model, {**read_card(model), **told})
+    return read_card(model)
+
+
+def _write_card(model: Path, card: Mapping[str, Any]) -> None:
+    from vlm_describer.sim_clip import CARD
+
+    from .outcome import plain
+
+    write_card(model / CARD, plain(dict(card)))
 
 
 def views_of(frames: FrameSet, looker: Looker, progress: Progress) -> list[View]:

@@ -18,7 +18,8 @@ def fit_probe(
     Raises:
         UserError: The model cannot be had; said before anything is rendered.
     """
-    from vlm_describer.clip import CALIBRATION, NamingLooker
+    from vlm_describer.calibration import CALIBRATION
+    from vlm_describer.clip import NamingLooker
     from vlm_describer.clip_model import load_clip
     from vlm_describer.fit_clip import examples_of
     from vlm_describer.judge import calibrate, judge

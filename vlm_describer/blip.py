@@ -6,6 +6,7 @@ What the sentence names is given to the located thing that it fits; a word that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,8 @@ from embodied.colours import COLOURS
 from embodied.errors import UserError
 from embodied.types import BaseFrame, FloatArray, Frame
 from vlm_describer.alignment import align
-from vlm_describer.blip_model import Sentence, load_blip
+from vlm_describer.blip_model import BlipModel, Sentence, load_blip
+from vlm_describer.calibration import CALIBRATION, Calibration, load_calibration
 from vlm_describer.captions import Caption, Mention, parse_caption
 from vlm_describer.examples import KINDS, SCENES, SIZES
 from vlm_describer.locate import locate
@@ -70,8 +72,9 @@ class CaptionLooker:
         return located, names_of(located, parse_caption(sentence.text, sentence.word_chances))
 
 
-def load_blip_looker(model: str = "") -> CaptionLooker:
-    """Who captions: the shipped sim-blip, a fitted or public model in a folder, or a public one by its hub name.
+def load_captioner(model: str = "") -> tuple[BlipModel, Calibration]:
+    """The shipped sim-blip, a fitted or public model in a folder, or a public one by its hub name; and what its
+    confidences mean: raw where it is no model of ours.
 
     Raises:
         UserError: The model cannot be had.
@@ -79,7 +82,11 @@ def load_blip_looker(model: str = "") -> CaptionLooker:
     """
     if not model and not (SHIPPED / CARD).is_file():
         raise UserError("no model is shipped: fit one (embodied fit describer=blip) and say model=<its out>/model")
-    return CaptionLooker(load_blip(model or str(SHIPPED)))
+    folder = Path(model or SHIPPED).expanduser()
+    captioner = load_blip(str(folder) if folder.is_dir() else model)
+    if not (folder / CALIBRATION).is_file():
+        return captioner, Calibration()
+    return captioner, load_calibration(folder / CALIBRATION, captioner.identity)
 
 
 def names_of(located: Located, caption: Caption) -> Names:

@@ -20,6 +20,8 @@ from scipy.special import expit, log_softmax, logit, softmax
 from embodied.errors import IntegrityError, UserError
 from embodied.types import BoolArray, FloatArray
 
+CALIBRATION = "calibration.json"
+"""Its file in a fitted model's folder."""
 BINS = 15
 PRECISION = 0.97
 """Wanted of what is claimed."""

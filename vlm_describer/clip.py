@@ -7,15 +7,13 @@ from pathlib import Path
 from embodied.errors import UserError
 from embodied.types import BaseFrame, Frame
 from vlm_describer import sim_clip
-from vlm_describer.calibration import Calibration, load_calibration
+from vlm_describer.calibration import CALIBRATION, Calibration, load_calibration
 from vlm_describer.clip_model import load_clip
 from vlm_describer.locate import locate
 from vlm_describer.located import Located
 from vlm_describer.naming import Namer, Names, PromptNamer
 from vlm_describer.probe import CARD as PROBE_CARD
 from vlm_describer.probe import load_probe_namer
-
-CALIBRATION = "calibration.json"
 
 
 class NamingLooker:

@@ -25,7 +25,6 @@ from vlm_describer.vocabulary import load_vocabulary
 
 HEADS = "heads.safetensors"
 RELIEF_TOWER = "relief.safetensors"
-CALIBRATION = "calibration.json"
 CHUNK = 80
 """Frames whose crops are written together."""
 Progress = Callable[[str, float], None]

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from embodied.colours import COLOURS
-from vlm_describer.blip_model import BlipModel, load_blip
 from vlm_describer.examples import KINDS, SCENES
-from vlm_describer.sim_clip import CARD, read_card
+from vlm_describer.sim_clip import CARD
 
 NAME = "sim-blip"
 SHIPPED = Path(__file__).resolve().parent / "weights" / "sim_blip"
@@ -84,14 +83,3 @@ def save(network: Any, tokenizer: Any, images: Any, folder: Path, card: Mapping[
     tokenizer.save_pretrained(folder)
     images.save_pretrained(folder)
     (folder / CARD).write_text(json.dumps({"name": NAME, **card}, indent=1) + "\n", "utf-8")
-
-
-def load_sim_blip(folder: Path | None = None) -> BlipModel:
-    """The shipped model, or the one that was fitted into `folder`.
-
-    Raises:
-        UserError: There is no such model.
-        IntegrityError: Its files are damaged.
-    """
-    read_card(SHIPPED if folder is None else folder)
-    return load_blip(str(SHIPPED if folder is None else folder))

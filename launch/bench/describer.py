@@ -66,17 +66,16 @@ def run(config: KEYS, table: Table) -> list[str]:
 
 def _makers(config: KEYS) -> dict[str, Callable[[], Subject]]:
     """Who can be judged by looking."""
-    from vlm_describer.blip import CaptionLooker, Overheard
-    from vlm_describer.blip_model import load_blip
+    from vlm_describer.blip import CaptionLooker, Overheard, load_captioner
     from vlm_describer.calibration import Calibration
     from vlm_describer.clip import NamingLooker, load_clip_looker
     from vlm_describer.naming import GeometryNamer
-    from vlm_describer.sim_blip import load_sim_blip
     from vlm_describer.threshold import ThresholdLooker
 
     def blip() -> Subject:
-        overheard = Overheard(load_blip(config.captioner) if config.captioner else load_sim_blip())
-        return Subject("blip", CaptionLooker(overheard), Calibration(), overheard)
+        captioner, calibration = load_captioner(config.captioner)
+        overheard = Overheard(captioner)
+        return Subject("blip", CaptionLooker(overheard), calibration, overheard)
 
     return {
         "clip": lambda: Subject("clip", *load_clip_looker(config.model, config.pretrained)),

@@ -48,6 +48,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 
 
 def _told(row: dict[str, float]) -> str:
-    if "f1" in row:
-        return f"F1 of named things {row['f1']:.3f}"
-    return f"{row['contradicted']:.3f} of what is said is false, {row['mentioned']:.3f} of the visible things are named"
+    told = f"F1 of named things {row['f1']:.3f}"
+    if "sentence_contradicted" in row:
+        told += f"; of raw captions {row['sentence_contradicted']:.3f} is false"
+    return told

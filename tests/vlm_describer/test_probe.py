@@ -14,8 +14,8 @@ from embodied_launch.cli import main
 from scipy.special import softmax
 
 from embodied.errors import IntegrityError, UserError
-from vlm_describer.calibration import Calibration
-from vlm_describer.clip import CALIBRATION, load_clip_looker
+from vlm_describer.calibration import CALIBRATION, Calibration
+from vlm_describer.clip import load_clip_looker
 from vlm_describer.clip_model import ClipModel, load_clip
 from vlm_describer.naming import GROUPS
 from vlm_describer.probe import CARD, WEIGHTS, Probe, ProbeConfig, ProbeNamer, fit_probe, load_probe_namer, save_probes
