@@ -49,7 +49,8 @@ def doubtful(located: Located) -> frozenset[str]:
     things = [item for item in solid if not _map_wall(item, located)]
     robots = [item for item in located.items if item.role_hint == "robot-like"]
     doubted = {item.id for item in things if odd(item, located.map_view)} | _hanging(things, robots)
-    doubted |= _parts_of_one(things, doubted) | {item.id for item in things if _part_of_building(item, located)}
+    doubted |= _parts_of_one(things, doubted, located.map_view)
+    doubted |= {item.id for item in things if _part_of_building(item, located)}
     most = len(doubted) >= STRANGE and len(doubted) > STRANGE_SHARE * len(solid)
     return frozenset(item.id for item in solid) if most else frozenset(doubted)
 
@@ -67,7 +68,7 @@ def fits(kind: str, map_view: bool) -> bool:
 
 def odd(item: Item, map_view: bool) -> bool:
     """Whether a thing by itself is too large, too thin, or seen too little of to be called anything."""
-    sides = item.size_m[:2] if item.flat else item.size_m
+    sides = item.size_m[:2] if item.flat or map_view else item.size_m
     lies_on_thing = item.flat and item.rests_on is not None and not item.rests_on.startswith("surface")
     if lies_on_thing or item.cut or item.pixels < LEAST_PIXELS or max(sides) > SLENDER * max(min(sides), 1e-4):
         return True
@@ -89,7 +90,7 @@ def _part_of_building(item: Item, located: Located) -> bool:
     """Whether on a map its top is one of the level surfaces: that of a wall, of which it shows a side."""
     top, bottom = (item.center_b_m[2] + sign * item.half_extents_m[2] for sign in (1, -1))
     level = [abs(surface.height_m - top) < LEVEL_M and surface.height_m > bottom for surface in located.surfaces]
-    return located.map_view and not item.flat and any(level)
+    return located.map_view and top - bottom > LEVEL_M and any(level)
 
 
 def _hanging(things: list[Item], robots: list[Item]) -> set[str]:
@@ -101,14 +102,16 @@ def _hanging(things: list[Item], robots: list[Item]) -> set[str]:
     return {item.id for item in hanging}
 
 
-def _parts_of_one(things: list[Item], doubted: set[str]) -> set[str]:
-    """Ids of the members of groups of near boxes that hang in part or are higher than a pile: parts of one thing."""
+def _parts_of_one(things: list[Item], doubted: set[str], map_view: bool) -> set[str]:
+    """Ids of the members of groups of near boxes that hang in part or are higher than a pile: parts of one thing. What
+    stands on a map may be of any height."""
     found: set[str] = set()
     for group in _groups([item for item in things if not (item.flat and item.id not in doubted)]):
         bottom = min(item.center_b_m[2] - item.half_extents_m[2] for item in group)
         top = max(item.center_b_m[2] + item.half_extents_m[2] for item in group)
         hangs = any(item.rests_on is None for item in group)
-        if len(group) > 1 and (hangs or top - bottom > TALLEST_PILE_M):
+        tall = top - bottom > TALLEST_PILE_M and not map_view
+        if len(group) > 1 and (hangs or tall):
             found |= {item.id for item in group}
     return found
 

@@ -95,6 +95,13 @@ def test_walls_belong_to_maps() -> None:
     assert fits("block", False)
 
 
+def test_what_lies_or_stands_close_on_a_map_is_not_doubted() -> None:
+    disc = box("disc", -0.6, (0.6, 0.6, 0.01))
+    pair = box("p", -2.0, (0.4, 0.4, 0.9)), box("q", -2.4, (0.4, 0.4, 0.9))
+    assert not doubtful(scene(*PLAIN, disc, *pair, map_view=True))
+    assert doubtful(scene(*PLAIN, disc, *pair)) == {"disc", "p", "q"}
+
+
 def test_without_a_surface_nothing_can_be_said_to_hang() -> None:
     assert not doubtful(replace(scene(cube("x", 0.0, rests_on=None)), surfaces=()))
 
