@@ -23,7 +23,7 @@ from embodied.types import BoolArray, FloatArray
 CALIBRATION = "calibration.json"
 """Its file in a fitted model's folder."""
 BINS = 15
-PRECISION = 0.97
+PRECISION = 0.95
 """Wanted of what is claimed."""
 _EDGE = 1e-6
 Array = NDArray[np.float64]

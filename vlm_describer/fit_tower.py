@@ -4,7 +4,7 @@ the tower sees and what geometry says."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from vlm_describer.crops import FEATURES
 from vlm_describer.examples import KINDS, SCENES, SIZES, Examples
 from vlm_describer.fit_state import rate_at, restore_fit, save_fit
 from vlm_describer.heads import HIDDEN, Head
+from vlm_describer.located import COLOUR_STATISTICS
 from vlm_describer.prompts import phrase, wordings
 from vlm_describer.relief_tower import WIDTH, ReliefTower, mirrored, prepared
 from vlm_describer.sim_clip import LOCKED, MEAN, STD
@@ -29,9 +30,9 @@ NAMES: dict[str, Sequence[str]] = {"kinds": KINDS, "colours": COLOURS, "sizes": 
 HEADS = ("kinds", "colours", "sizes")
 WEIGHTS = {"kinds": 1.0, "colours": 1.0, "sizes": 0.3, "scenes": 0.3, "phrases": 0.3}
 """Of each part of the loss, wordings and heads alike."""
-BLIND = 0.15
+BLIND = {"kinds": 0.15, "colours": 0.5, "sizes": 0.15}
 """Share of the crops that a head has to name without the tower, so that it does not lean on what the tower has learned
-by heart."""
+by heart: that plates are never red, where it was shown none."""
 RELIEF_NOISE = 0.03
 """Standard deviation of what is added to reliefs: real depth is noisier than rendered."""
 
@@ -148,7 +149,8 @@ class TowerFit:
         crops, frames = images[: len(rows)], images[len(rows) :]
         scale = self.network.logit_scale.exp()
         targets = {"kinds": examples.kind, "colours": examples.colour, "sizes": examples.size}
-        blind = torch.rand(len(rows), generator=generator) < BLIND
+        draws = torch.rand(len(rows), generator=generator)
+        blind = {group: draws < share for group, share in BLIND.items()}
         noise = 0.03 * torch.randn(len(rows), len(FEATURES), generator=generator)
         reliefs = mirrored(prepared(examples.reliefs[rows]), flips[: len(rows)])
         reliefs = reliefs + RELIEF_NOISE * torch.randn(reliefs.shape, generator=generator) * reliefs[:, 3:]
@@ -201,14 +203,19 @@ class HeadModule(nn.Module):
         self.register_buffer("scale", torch.from_numpy(np.maximum(told.std(axis=0), 1e-2)))
         inputs = width + WIDTH + told.shape[1]
         self.layers = nn.ModuleDict({group: _layers(inputs, len(NAMES[group])) for group in HEADS})
+        self.used: Tensor
+        self.register_buffer("used", _used(width))
 
     def forward(
-        self, vectors: Tensor, reliefs: Tensor, told: Tensor, blind: Tensor, noise: Tensor
+        self, vectors: Tensor, reliefs: Tensor, told: Tensor, blind: Mapping[str, Tensor], noise: Tensor
     ) -> dict[str, Tensor]:
-        """Logits by group; the rows that are `blind` see no vector."""
-        seen = vectors.masked_fill(blind[:, None], 0.0) * math.sqrt(vectors.shape[1])
-        inputs = torch.cat([seen, self.relief(reliefs), (told - self.mean) / self.scale + noise], dim=1)
-        return {group: layer(inputs) for group, layer in self.layers.items()}
+        """Logits by group; the rows that are `blind` for it see no vector."""
+        form, numbers = self.relief(reliefs), (told - self.mean) / self.scale + noise
+        found = {}
+        for used, (group, layer) in zip(self.used, self.layers.items(), strict=True):
+            seen = vectors.masked_fill(blind[group][:, None], 0.0) * math.sqrt(vectors.shape[1])
+            found[group] = layer(torch.cat([seen, form, numbers], dim=1) * used)
+        return found
 
     def heads(self) -> dict[str, Head]:
         """As numpy has them."""
@@ -217,14 +224,27 @@ class HeadModule(nn.Module):
         seen = np.full(width, 1 / math.sqrt(width), np.float32)
         scale = np.concatenate([seen, np.ones(WIDTH, np.float32), self.scale.numpy()])
         found = {}
-        for group, layer in self.layers.items():
+        for used, (group, layer) in zip(self.used, self.layers.items(), strict=True):
             assert isinstance(layer, nn.Sequential)
             first, last = layer[0], layer[3]
             assert isinstance(first, nn.Linear)
             assert isinstance(last, nn.Linear)
-            parts = [p.detach().numpy() for p in (first.weight.T, first.bias, last.weight.T, last.bias)]
+            weights = first.weight.T * used[:, None], first.bias, last.weight.T, last.bias
+            parts = [weight.detach().numpy() for weight in weights]
             found[group] = Head(mean, scale, *parts)
         return found
+
+
+def _used(width: int) -> Tensor:
+    """(heads, inputs) 1 for what a head is told: colours nothing of the form, kinds and sizes nothing of the colour.
+
+    What is never told cannot be learned by heart, such as which colours a kind of thing had.
+    """
+    of_colour = torch.tensor([name in COLOUR_STATISTICS for name in FEATURES])
+    vector, form = torch.ones(width), torch.ones(WIDTH)
+    colours = torch.cat([vector, 0 * form, of_colour.float()])
+    others = torch.cat([vector, form, (~of_colour).float()])
+    return torch.stack([colours if group == "colours" else others for group in HEADS])
 
 
 def _layers(inputs: int, names: int) -> nn.Sequential:

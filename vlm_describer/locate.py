@@ -36,6 +36,8 @@ _STEEPEST_M = 0.02
 _NEARER_M = 0.01
 """A neighbour so much nearer than a thing's edge hides part of it."""
 _ROBOT_CONFIDENCE = 0.9
+_LEVEL_UP, _LEAST_LEVEL = 0.9, 6
+"""Upward share of a normal from which a face counts as level, and the fewest pixels that tell its colour."""
 _WALL_M = 1.0
 """On a table or beside it, longer things are walls or furniture."""
 _WALL_SHARE = 0.25
@@ -293,7 +295,9 @@ class _Builder:
         share = np.median(tint, axis=1)
         spread = float(np.median(np.abs(tint - share[:, None]).sum(axis=0)))
         below = self._plane_colour(segment.plane)
-        stack = [*lit, *np.median(rgb, axis=1), *dark, *share, spread, *below]
+        level = self._cloud.up.ravel()[rows] > _LEVEL_UP
+        facing_up = np.median(rgb[:, level], axis=1) if level.sum() >= _LEAST_LEVEL else lit
+        stack = [*lit, *np.median(rgb, axis=1), *dark, *share, spread, *below, *facing_up]
         return _triple(lit), np.asarray(stack, dtype=np.float32)
 
     def _plane_colour(self, plane: Plane) -> FloatArray:

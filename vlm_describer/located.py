@@ -18,11 +18,11 @@ RoleHint = Literal["thing", "zone", "wall-like", "robot-like"]
 
 COLOUR_STATISTICS = (
     "lit_r", "lit_g", "lit_b", "median_r", "median_g", "median_b", "dark_r", "dark_g", "dark_b", "chroma_r", "chroma_g",
-    "chroma_b", "chroma_spread", "surface_r", "surface_g", "surface_b",
+    "chroma_b", "chroma_spread", "surface_r", "surface_g", "surface_b", "level_r", "level_g", "level_b",
 )  # fmt: skip
 """Names of an item's colour features, all in [0, 1]: medians of its brightest quarter, of all of it and of its darkest
-quarter, the median share of each channel and its spread, and the median of the surface beneath, as a reference for
-the light."""
+quarter, the median share of each channel and its spread, the median of the surface beneath, as a reference for the
+light, and the median of what faces up, which lies in the same light as the surface."""
 
 SHAPES = ("box", "cylinder", "ball", "flat", "tall", "wall_like", "other")
 """Names of the shape scores."""
@@ -67,7 +67,7 @@ class Item:
     colour: tuple[float, float, float]
     """sRGB in [0, 1] of its lit part, highlights left out."""
     colour_features: FloatArray
-    """(16,), named by `COLOUR_STATISTICS`."""
+    """(19,), named by `COLOUR_STATISTICS`."""
     points_m: FloatArray
     """(N, 3) visible points in the frame of `Located`."""
     position_m: tuple[float, float, float]

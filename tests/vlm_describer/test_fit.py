@@ -31,6 +31,7 @@ from vlm_describer.fit_clip import named_rightly
 from vlm_describer.fit_tower import HeadModule, TowerConfig, TowerFit
 from vlm_describer.heads import load_heads, save_heads
 from vlm_describer.locate import locate
+from vlm_describer.located import COLOUR_STATISTICS
 from vlm_describer.naming import HeadNamer
 from vlm_describer.relief_tower import load_relief_tower, prepared, save_relief_tower
 from vlm_describer.sim_blip import SimBlipConfig
@@ -197,7 +198,7 @@ def test_heads_in_numpy_say_what_they_said_while_they_were_fitted() -> None:
     told = rng.normal(3.0, 2.0, (50, len(FEATURES))).astype(np.float32)
     vectors = rng.normal(size=(50, 16)).astype(np.float32)
     module = HeadModule(16, told).eval()
-    none = torch.zeros(50, dtype=torch.bool)
+    none = dict.fromkeys(("kinds", "colours", "sizes"), torch.zeros(50, dtype=torch.bool))
     reliefs = rng.integers(0, 255, (50, RELIEF, RELIEF, 4)).astype(np.uint8)
     seen, still = prepared(reliefs), torch.zeros(50, len(FEATURES))
     with torch.no_grad():
@@ -205,6 +206,11 @@ def test_heads_in_numpy_say_what_they_said_while_they_were_fitted() -> None:
     inputs = np.hstack([vectors, module.relief.vectors(reliefs), told])
     for group, head in module.heads().items():
         np.testing.assert_allclose(head.logits(inputs), expected[group], atol=1e-4)
+    other = told + 3.0 * np.array([name not in COLOUR_STATISTICS for name in FEATURES], np.float32)
+    heads = module.heads()
+    changed = np.hstack([vectors, module.relief.vectors(255 - reliefs), other])
+    np.testing.assert_array_equal(heads["colours"].logits(changed), heads["colours"].logits(inputs))
+    assert np.abs(heads["kinds"].logits(changed) - heads["kinds"].logits(inputs)).max() > 1e-3
 
 
 def test_captions_are_learned_and_taken_up_again(frames: FrameSet, tmp_path: Path) -> None:
