@@ -41,7 +41,9 @@ def build(config: SimBlipConfig) -> tuple[Any, Any, Any]:
     """A random network, its tokenizer and its image processor."""
     from transformers import BertTokenizer, BlipConfig, BlipForConditionalGeneration, BlipImageProcessor
 
-    tokenizer = BertTokenizer(vocab={word: index for index, word in enumerate((*SPECIAL, *WORDS))})
+    vocabulary = {word: index for index, word in enumerate((*SPECIAL, *WORDS))}
+    # Without the beginning's own name it is taken for a word of the sentence.
+    tokenizer = BertTokenizer(vocab=vocabulary, bos_token="[DEC]", additional_special_tokens=["[ENC]"])
     end = SPECIAL.index("[SEP]")
     text = {
         "hidden_size": config.text_width,
