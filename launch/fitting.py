@@ -34,7 +34,7 @@ class FitSettings:
     """To calibrate on."""
     held_out_frames: int = 320
     """Of each held-out split."""
-    epochs: int = 11
+    epochs: int = 9
     """Of sim-clip's image tower over the crops."""
     caption_epochs: int = 8
     """Of sim-blip over the frames."""

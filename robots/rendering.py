@@ -132,6 +132,7 @@ class SceneRenderer:
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
         self._option = mujoco.MjvOption()
+        self._sites = self._option.sitegroup.copy()
         self._scene: mujoco.MjvScene | None = None
         self._context: mujoco.MjrContext | None = None
         self._default: tuple[mujoco.MjvCamera, str] | None = None
@@ -149,13 +150,15 @@ class SceneRenderer:
         Without a camera it is the scene's first own camera, else a free one that shows the whole work area as it was
         at the first such picture (so that a film does not sway). Intrinsics are in pixels with pixel centres at
         integers: the optical axis passes through ((width - 1) / 2, (height - 1) / 2). Depth is the distance along the
-        optical axis in metres, to bodies that are at least half opaque; the picture shows sites, the depth does not,
-        since they are marks. Where nothing is seen it is that of the far clipping plane.
+        optical axis in metres, to bodies that are at least half opaque. Where nothing is seen it is that of the far
+        clipping plane. Sites are marks that no camera sees: they are in pictures without depth, but not in those with
+        it, where what is inside a translucent one would lie in its shadow.
 
         Raises:
             RenderError: No OpenGL, or a size outside 1..4096.
             UserError: There is no camera of that name.
         """
+        self._option.sitegroup[:] = 0 if depth else self._sites
         name, scene, context, viewport = self._look(data, camera, width, height)
         mujoco.mjr_render(viewport, scene, context)
         rgb = np.empty((height, width, 3), dtype=np.uint8)
@@ -247,7 +250,7 @@ class SceneRenderer:
     def _depth(self, viewport: mujoco.MjrRect, scene: mujoco.MjvScene, context: mujoco.MjrContext) -> FloatArray:
         """Rendered again as flat colours, without which the buffer is coarse far away (as `mujoco.Renderer` does)."""
         for item in scene.geoms[: scene.ngeom]:
-            if item.rgba[3] < _SEEN_ALPHA or item.objtype == mujoco.mjtObj.mjOBJ_SITE:
+            if item.rgba[3] < _SEEN_ALPHA:
                 item.segid = -1
         _render_flat(viewport, scene, context)
         buffer = np.empty((viewport.height, viewport.width), dtype=np.float32)

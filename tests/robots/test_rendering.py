@@ -289,3 +289,22 @@ def test_depth_sees_bodies_and_not_marks() -> None:
     assert frame.depth_m is not None
     np.testing.assert_allclose(frame.depth_m[16:48, 16:48], 0.6, atol=1e-4)
     renderer.close()
+
+
+def test_what_lies_inside_a_mark_is_seen_in_its_own_light() -> None:
+    """A translucent site throws a whole shadow in MuJoCo; in a picture with depth it is not there."""
+    scene = """<mujoco><worldbody><light pos="0.3 0 3" dir="-0.1 0 -1" castshadow="true"/>
+      <geom type="box" size="0.3 0.3 0.2" pos="0 0 0.2"/>
+      {site}<camera name="top" pos="0 0 1" xyaxes="1 0 0 0 1 0"/></worldbody></mujoco>"""
+    site = '<body><site type="box" size="0.1 0.1 0.05" pos="0 0 0.45" rgba="1 1 1 0.05"/></body>'
+    pictures = []
+    for marks in ("", site):
+        model = mujoco.MjModel.from_xml_string(scene.format(site=marks))
+        state = mujoco.MjData(model)
+        mujoco.mj_forward(model, state)
+        renderer = SceneRenderer(model)
+        pictures += [renderer.render(state, "top", 64, 64, depth=depth).rgb.astype(int) for depth in (True, False)]
+        renderer.close()
+    plain, _, seen, marked = pictures
+    np.testing.assert_array_equal(seen, plain)
+    assert (plain - marked)[28:36, 28:36].mean() > 20
