@@ -204,11 +204,6 @@ class _Parts:
             raise UserError(
                 "with loop.ends_after every episode would count as lost: set it or replay.lost_after to null"
             )
-        if self.loop.batch_size > self.replay.capacity:
-            raise UserError(
-                f"loop.batch_size={self.loop.batch_size} is more than the replay holds: give at most "
-                f"replay.capacity={self.replay.capacity}"
-            )
         with contextlib.closing(self.make_env()) as env:
             learner = self.make_learner(env.spec)
             self.make_replay(env.spec, env.reward)
@@ -217,9 +212,14 @@ class _Parts:
                 print(f"{self.task}: {note}", file=sys.stderr)
 
     def _refuse_batch(self, inputs: int, goal: int) -> None:
-        """A batch that does not fit in memory; `inputs` and `goal` are widths."""
+        """A batch that is more than there can be, or does not fit in memory; `inputs` and `goal` are widths."""
         from embodied.learning.memory import refuse_beyond_memory
 
+        if self.loop.batch_size > self.replay.capacity:
+            raise UserError(
+                f"loop.batch_size={self.loop.batch_size} is more than the replay holds: give at most "
+                f"replay.capacity={self.replay.capacity}"
+            )
         ahead = 1 + self.replay.n_step + self.replay.settle
         row = batch_row_bytes(inputs, goal, self.sac.hidden, self.sac.critics, ahead)
         size = self.loop.batch_size

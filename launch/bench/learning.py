@@ -79,7 +79,9 @@ def _refuse_others(rows: list[Row], systems: list[System], config: KEYS) -> None
     """Runs of one system in a table share its settings: with others they would be counted together."""
     told = {system.name: _told(system, config) for system in systems}
     for row in rows:
-        if row["task"] == config.task and row.get("settings") not in (None, told.get(row["system"], row["settings"])):
+        if row["task"] != config.task or row["system"] not in told:
+            continue
+        if row["settings"] != told[row["system"]]:
             raise UserError(
                 f"the rows of '{row['system']}' were made with {row['settings']}: choose another out= for new ones"
             )
