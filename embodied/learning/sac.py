@@ -270,9 +270,8 @@ class SacLearner:
         Raises:
             UserError: Its networks are of another shape; says what differs.
         """
-        theirs, ours = controller.module.shape, self.policy.shape
-        if theirs != ours:
-            told, same_task = shape_differences(theirs, ours)
+        if controller.module.shape != self.policy.shape:
+            told, same_task = shape_differences(controller.module.shape, self.policy.shape)
             remedy = "give this run the same settings" if same_task else "choose one that was trained on this task"
             raise UserError(
                 f"init_from: the controller was trained on {controller.manifest.task}, this run is on "
