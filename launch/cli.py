@@ -26,7 +26,10 @@ STARTED = time.time()
 
 @dataclass(frozen=True)
 class Verb:
-    """Where a verb lives: a module with `KEYS` (a dataclass) and `run(config, folder) -> Outcome`."""
+    """Where a verb lives: a module with `KEYS` (a dataclass) and `run(config, folder) -> Outcome`.
+
+    It may have `complete(arguments)`, which adds to the words that the user gave.
+    """
 
     module: str
     summary: str
@@ -103,11 +106,13 @@ def execute(name: str, arguments: Sequence[str]) -> int:
         print(help_text(name, verb.summary, module.KEYS))
         return 0
     try:
+        arguments = getattr(module, "complete", tuple)(arguments)
         config = configure(verb, module, arguments)
     except ModuleNotFoundError as error:
         raise _missing(error) from None
     given = getattr(config, "out", "") or getattr(config, "run_dir", "")
     folder = RunFolder(name, given, run_label(config), arguments)
+    _refuse_folder(folder, config)
     try:
         outcome = module.run(config, folder)
     except JobFailed as failure:
@@ -121,6 +126,15 @@ def execute(name: str, arguments: Sequence[str]) -> int:
         folder.write_config(config)
     print("\n".join([*outcome.lines, path]), flush=True)
     return 0 if outcome.ok else 3
+
+
+def _refuse_folder(folder: RunFolder, config: Any) -> None:
+    """A folder that is another run's, or that cannot be made, is refused before the work and not after it."""
+    resume = getattr(config, "resume", None)
+    suite = {"suite": config.suite} if hasattr(config, "suite") else {}
+    folder.refuse_others(None if resume is None else resume == "auto", suite)
+    if resume is None or suite:
+        folder.refuse_unmakeable()
 
 
 def run_label(config: Any) -> str:

@@ -23,6 +23,7 @@ def key(
     choices: Sequence[str] = (),
     literal: bool = False,
     minimum: float | None = None,
+    refused: str = "",
 ) -> Any:
     """A field of a verb's keys.
 
@@ -33,11 +34,13 @@ def key(
         choices: The valid words, where there are only some.
         literal: Free text or a path: taken as it stands, never parsed.
         minimum: The least valid number.
+        refused: Why the verb takes no such key although its keys are built on those of a verb that does; it is not
+            listed then.
     """
     required = default is _NO_DEFAULT
     meta = {
         "help": help, "unit": unit, "choices": tuple(choices), "literal": literal, "minimum": minimum,
-        "required": required,
+        "required": required, "refused": refused,
     }  # fmt: skip
     return field(default="" if required else default, metadata=meta)
 
@@ -113,7 +116,7 @@ def _at_commas(text: str) -> list[str]:
 
 def all_key_names(cls: type) -> list[str]:
     """Every name that may stand before a `=`."""
-    names = list(key_fields(cls))
+    names = [name for name, f in key_fields(cls).items() if not f.metadata["refused"]]
     for group, inner in nested_fields(cls).items():
         names += [f"{group}.{f.name}" for f, _ in inner]
     return names
@@ -131,8 +134,11 @@ def split_arguments(cls: type, arguments: Sequence[str]) -> dict[str, str]:
         if not sign:
             raise UserError(f"'{argument}' is not key=value; keys: {', '.join(key_fields(cls))}")
         if name not in all_key_names(cls):
+            if name in key_fields(cls):
+                raise UserError(f"{name}= {key_fields(cls)[name].metadata['refused']}")
             groups = [f"{group}.*" for group in nested_fields(cls)]
-            raise unknown_name("key", name, [*key_fields(cls), *groups] if "." not in name else all_key_names(cls))
+            own = [item for item in all_key_names(cls) if "." not in item]
+            raise unknown_name("key", name, [*own, *groups] if "." not in name else all_key_names(cls))
         if name in given:
             raise UserError(f"the key '{name}' is given twice")
         given[name] = value
@@ -201,6 +207,8 @@ def help_text(verb: str, summary: str, cls: type) -> str:
     hints = get_type_hints(cls)
     rows = []
     for name, f in key_fields(cls).items():
+        if f.metadata["refused"]:
+            continue
         rows.append((f"{name}=", _kind_text(f, hints[name]), _default_text(f), f.metadata["help"]))
     for group, inner in nested_fields(cls).items():
         words = field_docs(base_type(hints[group])[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import math
 import os
@@ -22,6 +24,9 @@ from embodied.seal import sealed
 
 SCHEMA = 1
 RESULT_FILE = "result.json"
+CONFIG_FILE = "config.yaml"
+BEGUN_FILE = "begun.json"
+"""What a training leaves when it begins (`embodied.run.same`)."""
 VERSIONED = ("numpy", "torch", "mujoco", "gymnasium", "gymnasium-robotics", "onnx", "onnxruntime", "hydra-core")
 NO_LLM = {"calls": 0, "cached": 0, "tokens_in": 0, "tokens_out": 0, "cost": 0.0, "seconds": 0.0}
 
@@ -47,7 +52,9 @@ class RunFolder:
             label: Ends the default folder's name.
             words: The `key=value` words that the user gave.
         """
+        self.verb = verb
         self.words = tuple(words)
+        self._key = "run_dir" if verb == "train" else "out"
         # To the microsecond: two runs of one second must not share a folder.
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S-%f")
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", label).strip("-.")[:40]
@@ -71,8 +78,71 @@ class RunFolder:
         try:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot make the folder '{self._path}': {error.strerror}; choose another out=") from None
+            raise self._unmakeable(error) from None
         return self._path
+
+    def refuse_others(self, resume: bool | None, about: Mapping[str, Any]) -> None:
+        """Refuses a folder that holds what another run left, so that it is not written over.
+
+        Args:
+            resume: Whether a run of the same verb is to be gone on with; None: the verb has no such thing.
+            about: What the result of such a run has to say of itself: name and value.
+
+        Raises:
+            UserError: The folder is another run's.
+        """
+        taken = [name for name in (RESULT_FILE, CONFIG_FILE, BEGUN_FILE) if (self._path / name).exists()]
+        if not taken:
+            return
+        holder, result = self._holder()
+        same = holder in (None, self.verb) and all(result.get(name, value) == value for name, value in about.items())
+        if resume and same:
+            return
+        what = f"a run of 'embodied {holder}'" if holder else f"{', '.join(taken)} of something else"
+        go_on = "go on with resume=auto, or " if same and holder and resume is not None else ""
+        raise UserError(f"'{self._path}' holds {what} already: {go_on}choose another {self._key}=")
+
+    def _holder(self) -> tuple[str | None, Mapping[str, Any]]:
+        """The verb that the folder's files are of, None where they do not say, and its result where there is one."""
+        try:
+            result = json.loads((self._path / RESULT_FILE).read_bytes())
+        except (OSError, ValueError):
+            result = None
+        if isinstance(result, dict) and result.get("verb"):
+            return str(result["verb"]), result
+        try:
+            text = (self._path / CONFIG_FILE).read_text("utf-8", "replace")
+        except OSError:
+            text = ""
+        # Without a parser: where PyYAML is not installed the file is JSON.
+        said = re.search(r'^\s*"?verb"?: "?(\w+)', text, re.MULTILINE)
+        if said:
+            return said.group(1), {}
+        return ("train" if (self._path / BEGUN_FILE).exists() else None), {}
+
+    def refuse_unmakeable(self) -> None:
+        """Makes the folder where it is missing, to see whether that can be done, and takes it away again.
+
+        Raises:
+            UserError: It cannot be made, or nothing can be written into it.
+        """
+        missing = [path for path in (self._path, *self._path.parents) if not path.exists()]
+        made = []
+        try:
+            for path in reversed(missing):
+                path.mkdir()
+                made.append(path)
+            if not os.access(self._path, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "it cannot be written to")
+        except OSError as error:
+            raise self._unmakeable(error) from None
+        finally:
+            for path in reversed(made):
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+
+    def _unmakeable(self, error: OSError) -> UserError:
+        return UserError(f"cannot make the folder '{self._path}': {error.strerror}; choose another {self._key}=")
 
     def write_config(self, config: Any) -> Path:
         """Writes `config.yaml`: the resolved configuration, with commit and versions.
@@ -80,14 +150,14 @@ class RunFolder:
         Where PyYAML is not installed, as on a robot's computer, it is written in the part of YAML that is JSON.
         """
         data = {
-            "git_commit": git_commit(), "versions": versions(), "arguments": list(self.words),
+            "verb": self.verb, "git_commit": git_commit(), "versions": versions(), "arguments": list(self.words),
             "config": plain(asdict(config)),
         }  # fmt: skip
         if find_spec("yaml") is None:
-            return self._write("config.yaml", json.dumps(data, indent=2) + "\n")
+            return self._write(CONFIG_FILE, json.dumps(data, indent=2) + "\n")
         from .compose import to_yaml
 
-        return self._write("config.yaml", to_yaml(data))
+        return self._write(CONFIG_FILE, to_yaml(data))
 
     def discard(self, names: Sequence[str]) -> None:
         """Takes away what an earlier run left under these names, so that it does not pass for this run's."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embodied.errors import UserError
+from embodied.learning.footprint import batch_row_bytes
 from embodied.protocols import Env, GoalReward
 from embodied.spec import EnvSpec
 
@@ -204,10 +205,33 @@ class _Parts:
                 "with loop.ends_after every episode would count as lost: set it or replay.lost_after to null"
             )
         with contextlib.closing(self.make_env()) as env:
-            self.make_learner(env.spec)
+            learner = self.make_learner(env.spec)
             self.make_replay(env.spec, env.reward)
-            for note in getattr(env, "notes", ()):
+            self._refuse_batch(learner.policy.shape.input_width, env.spec.layout.goal_width)
+            for note in (*getattr(env, "notes", ()), *self._idle_notes(env.spec)):
                 print(f"{self.task}: {note}", file=sys.stderr)
+
+    def _refuse_batch(self, inputs: int, goal: int) -> None:
+        """A batch that is more than there can be, or does not fit in memory; `inputs` and `goal` are widths."""
+        from embodied.learning.memory import refuse_beyond_memory
+
+        if self.loop.batch_size > self.replay.capacity:
+            raise UserError(
+                f"loop.batch_size={self.loop.batch_size} is more than the replay holds: give at most "
+                f"replay.capacity={self.replay.capacity}"
+            )
+        ahead = 1 + self.replay.n_step + self.replay.settle
+        row = batch_row_bytes(inputs, goal, self.sac.hidden, self.sac.critics, ahead)
+        size = self.loop.batch_size
+        refuse_beyond_memory(size * row, f"loop.batch_size={size}", "give a smaller batch, or narrower sac.hidden")
+
+    def _idle_notes(self, spec: EnvSpec) -> list[str]:
+        """A line where settings about an object were given, by whomever, in a task about none."""
+        from embodied.run.relay import RelayConfig, relay_fits
+
+        if relay_fits(spec) or (self.relay == RelayConfig() and not self.replay.gripper_share):
+            return []
+        return ["relay.* and replay.gripper_share do nothing here: the task is about no object"]
 
     def settings(self) -> dict[str, Any]:
         """What decides what a run computes, flat: a resumed run must have the same."""
@@ -217,6 +241,17 @@ class _Parts:
         for group in ("loop", "sac", "replay", "relay"):
             flat |= {f"{group}.{name}": value for name, value in asdict(getattr(self, group)).items()}
         return {name: plain(value) for name, value in flat.items() if name.removeprefix("loop.") not in LENGTHS}
+
+
+def idle_settings(task: str, names: Iterable[str]) -> list[str]:
+    """Those of these settings that do nothing in a task: they are about an object, and the task is about none."""
+    asked = [name for name in names if name.startswith("relay.") or name == "replay.gripper_share"]
+    if not asked:
+        return []
+    from embodied.run.relay import relay_fits
+    from robots.registry import spec_of
+
+    return [] if relay_fits(spec_of(task)) else asked
 
 
 def _refuse(run_dir: Path, resume: bool, logger: str) -> None:

@@ -75,7 +75,9 @@ class CompiledMlp:
 
     def forward(self, inputs: Tensor, first: int | None = None) -> Tensor:
         """Outputs of the `first` members (all where None): inputs (B, I) to (N, B, O), valid until the next call."""
-        members, rows = first or self.members, len(inputs)
+        members, rows = self.members if first is None else first, len(inputs)
+        if not 0 < members <= self.members:
+            raise ValueError(f"there are {self.members} members, not {members}")
         if rows not in self._rooms:
             while len(self._rooms) >= KEPT_ROOMS:
                 self._rooms.pop(next(iter(self._rooms)))

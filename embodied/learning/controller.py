@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
@@ -47,9 +48,19 @@ class TorchController:
         self._bind = InputBinder(manifest)
 
     def act(self, observation: Observation, goal: Goal) -> FloatArray:
-        """The deterministic action, shape (A,), in action units."""
+        """The deterministic action, shape (A,), in action units.
+
+        Raises:
+            UserError: It is not finite: the controller is one of a training that diverged.
+        """
         inputs, target = self._bind(observation, goal)
-        return self.act_vectors(inputs[None], target[None])[0]
+        action = self.act_vectors(inputs[None], target[None])[0]
+        if not math.isfinite(sum(action.tolist())):
+            raise UserError(
+                f"the action of the controller for {self.manifest.task} is not finite: its training diverged; train "
+                "another with lower sac.actor_lr, sac.critic_lr, sac.temperature_lr"
+            )
+        return action
 
     @torch.inference_mode()
     def act_vectors(self, observation: FloatArray, goal: FloatArray) -> FloatArray:

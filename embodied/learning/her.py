@@ -98,6 +98,10 @@ class HindsightReplay:
             path: File that the episodes are appended to, so that the replay can be taken up again; None: memory only.
             gamma: The learner's discount, for sums over several steps.
         """
+        for name in ("n_step", "n_step_later", "settle"):
+            steps = getattr(config, name)
+            if steps is not None and steps > spec.horizon:
+                raise UserError(f"replay.{name}={steps} is more than an episode of {spec.task} has: {spec.horizon}")
         self.config = config
         self.episodes = EpisodeReplay(spec, config.capacity)
         self._path, self._file = path, None

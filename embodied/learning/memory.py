@@ -7,7 +7,7 @@ from pathlib import Path
 from embodied.errors import UserError
 
 RESERVE = 0.9
-"""Share of the free memory that a replay may take."""
+"""Share of the free memory that a replay, networks or a batch may take."""
 
 
 def available_bytes() -> int | None:
@@ -37,6 +37,21 @@ def refuse_too_large(rows: int, bytes_per_row: int) -> None:
         f"replay.capacity={rows} needs {rows * bytes_per_row / 2**30:.1f} GiB ({bytes_per_row} bytes a row), "
         f"{free / 2**30:.1f} GiB are free: give at most replay.capacity={fitting}"
     )
+
+
+def refuse_beyond_memory(needed: int, what: str, remedy: str) -> None:
+    """
+    Args:
+        needed: Bytes.
+        what: The setting that asks for them.
+        remedy: What to do instead.
+
+    Raises:
+        UserError: They would not fit in memory.
+    """
+    free = available_bytes()
+    if free is not None and needed > RESERVE * free:
+        raise UserError(f"{what} needs about {needed / 2**30:,.1f} GiB, {free / 2**30:.1f} GiB are free: {remedy}")
 
 
 def processor_flags() -> frozenset[str]:

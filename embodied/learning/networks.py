@@ -50,6 +50,38 @@ class PolicyShape:
         return len(self.kept) + len(self.differences) + len(self.distances)
 
 
+_TASKS_OWN = {
+    "observation_width": "numbers of an observation", "goal_width": "numbers of a goal",
+    "action_low": "least actions", "action_high": "greatest actions",
+}  # fmt: skip
+_SETTINGS = {
+    "hidden": "sac.hidden", "max_concentration": "sac.max_concentration", "clip": "sac.input_clip",
+    "min_std": "sac.min_std", "law": "sac.law", "differences": "the positions in sac.relative_to",
+    "distances": "sac.distances", "ignored": "sac.anywhere",
+}  # fmt: skip
+
+
+def shape_differences(theirs: PolicyShape, ours: PolicyShape) -> tuple[list[str], bool]:
+    """What a trained policy's shape has otherwise than a run's, in words, and whether their tasks are alike.
+
+    Where the tasks' own numbers differ, only these are told: the others follow from them.
+    """
+    told = [f"{words} ({_seen(theirs, name)}, here {_seen(ours, name)})" for name, words in _TASKS_OWN.items()
+            if getattr(theirs, name) != getattr(ours, name)]  # fmt: skip
+    if told:
+        return told, False
+    for name, words in _SETTINGS.items():
+        if getattr(theirs, name) != getattr(ours, name):
+            numbers = name in ("differences", "distances", "ignored")
+            told.append(words if numbers else f"{words} ({_seen(theirs, name)}, here {_seen(ours, name)})")
+    return told, True
+
+
+def _seen(shape: PolicyShape, name: str) -> str:
+    value = getattr(shape, name)
+    return f"[{','.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+
+
 class PolicyModule(nn.Module):
     """Normalizer, MLP and the head of a law on the robot's limits, all in one module.
 

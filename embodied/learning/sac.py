@@ -17,9 +17,10 @@ from embodied.learning.beta import MAX_CONCENTRATION
 from embodied.learning.compiled import make_stack
 from embodied.learning.controller import TorchController, manifest_of, save_controller
 from embodied.learning.flat import FlatAdam, FlatParameters
-from embodied.learning.memory import has_bfloat16
+from embodied.learning.footprint import network_bytes
+from embodied.learning.memory import has_bfloat16, refuse_beyond_memory
 from embodied.learning.native import library
-from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
+from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape, shape_differences
 from embodied.learning.replay import Arrays
 from embodied.learning.unit import target_entropy, to_action, to_unit
 from embodied.rng import child_seed
@@ -92,6 +93,13 @@ class SacConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"sac.{name} must be at least 1, got {value}")
+        if self.actor_critics is not None and self.actor_critics > self.critics:
+            raise UserError(
+                f"sac.actor_critics={self.actor_critics} is more than sac.critics={self.critics}: give at most "
+                f"{self.critics}, or null for all"
+            )
+        if self.target_entropy is not None and not math.isfinite(self.target_entropy):
+            raise UserError(f"sac.target_entropy must be finite or null, got {self.target_entropy}")
         for name in ("actor_lr", "critic_lr", "temperature_lr", "initial_temperature", "input_clip", "min_std"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise UserError(f"sac.{name} must be positive and finite, got {getattr(self, name)}")
@@ -123,6 +131,10 @@ class SacLearner:
         self._generator = torch.Generator().manual_seed(child_seed(seed, "learner"))
         self._bounds = losses.value_bounds(spec.reward_range, config.gamma) if config.clamp_targets else None
         width, shape = spec.action_width, _policy_shape(spec, config)
+        needed = network_bytes(shape.input_width, width, config.hidden, config.critics)
+        widths = ",".join(map(str, config.hidden))
+        asked = f"sac.hidden=[{widths}] with sac.critics={config.critics}"
+        refuse_beyond_memory(needed, asked, "give narrower or fewer layers, or fewer critics")
         self._target_entropy = target_entropy(width) if config.target_entropy is None else config.target_entropy
         self.policy = PolicyModule(shape)
         inputs = shape.input_width + width
@@ -155,7 +167,10 @@ class SacLearner:
         with torch.no_grad():
             features = self.policy.features(torch.from_numpy(observation), torch.from_numpy(goal))
             unit = self._law.sample(self.policy.raw(features), self._generator)
-            return to_action(unit, self.policy.low, self.policy.high).numpy()
+            action = to_action(unit, self.policy.low, self.policy.high).numpy()
+        if not np.isfinite(action).all():
+            raise self._diverged()
+        return action
 
     def observe(self, observation: FloatArray, goal: FloatArray) -> None:
         """Take new inputs into the normalizer: observation (N, S+F), goal (N, G)."""
@@ -164,7 +179,11 @@ class SacLearner:
 
     @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, float]:
-        """One gradient step of critics, policy and temperature, and one step of the target critics."""
+        """One gradient step of critics, policy and temperature, and one step of the target critics.
+
+        Raises:
+            UserError: The training has diverged: the critics' loss is no longer a finite number.
+        """
         rows, trains_policy = len(batch.reward), self.updates % self.config.actor_every == 0
         features = self.policy.features(
             torch.from_numpy(np.concatenate((batch.observation, batch.next_observation))),
@@ -175,7 +194,9 @@ class SacLearner:
         target = self._critic_target(features[rows:], drawn.rows(len(raw) - rows, len(raw)), batch)
         unit = to_unit(torch.from_numpy(batch.action), self.policy.low, self.policy.high)
         inputs = torch.cat((features[:rows], 2.0 * unit - 1.0), 1)
-        critic_loss = self._update_critics(inputs, target)
+        critic_loss = self._update_critics(inputs, target).item()
+        if not math.isfinite(critic_loss):
+            raise self._diverged()
         if trains_policy:
             self._actor_told = self._update_actor(inputs, drawn.rows(0, rows))
         self._flat["target"].values.lerp_(self._flat["critic"].values, self.config.tau)
@@ -184,7 +205,7 @@ class SacLearner:
         relabelled = int(np.count_nonzero(batch.relabelled))
         satisfied = int(np.count_nonzero(batch.relabelled & batch.already_satisfied))
         return {
-            "critic_loss": critic_loss.item(),
+            "critic_loss": critic_loss,
             **self._actor_told,
             "target_value": target.mean().item(),
             "temperature": self._log_temperature.exp().item(),
@@ -244,10 +265,17 @@ class SacLearner:
         save_controller(self.controller(), folder, extra, critic=self.critic)
 
     def initialise_from(self, controller: TorchController) -> None:
-        """Take over policy and normalizer of a trained controller, and its critics where they were saved with it."""
+        """Take over policy and normalizer of a trained controller, and its critics where they were saved with it.
+
+        Raises:
+            UserError: Its networks are of another shape; says what differs.
+        """
         if controller.module.shape != self.policy.shape:
+            told, same_task = shape_differences(controller.module.shape, self.policy.shape)
+            remedy = "give this run the same settings" if same_task else "choose one that was trained on this task"
             raise UserError(
-                f"init_from: the controller's network {controller.module.shape} is not this run's {self.policy.shape}"
+                f"init_from: the controller was trained on {controller.manifest.task}, this run is on "
+                f"{self.manifest.task}, and they differ in {'; '.join(told)}: {remedy}, or leave init_from= out"
             )
         self.policy.load_state_dict(controller.module.state_dict())
         if controller.critic is not None:
@@ -284,6 +312,14 @@ class SacLearner:
         self._generator.set_state(tensors["generator"])
         self.updates, self._actor_told = meta["updates"], meta["actor"]
 
+    def _diverged(self) -> UserError:
+        config = self.config
+        return UserError(
+            f"the training diverged: after {self.updates:,} updates the networks give numbers that are not finite; "
+            f"train in another run_dir= with lower learning rates than sac.actor_lr={config.actor_lr}, "
+            f"sac.critic_lr={config.critic_lr}, sac.temperature_lr={config.temperature_lr}"
+        )
+
     def _refresh(self) -> None:
         for stack in (self._policies, self._critics, self._targets):
             stack.refresh()
@@ -314,12 +350,13 @@ def _relations(spec: EnvSpec, config: SacConfig) -> tuple[tuple[tuple[int, int],
     """`PolicyShape.differences` and `ignored` from the names in the configuration."""
     layout = spec.layout
     offered = (*layout.robot, *layout.entity)
-    terms = {term.name: term for term in offered}
+    units = {term.unit for term in layout.goal}
+    terms = {t.name: t for t in offered if t.width == layout.goal_width and t.unit in units}
     pairs: list[tuple[int, int]] = []
     planar = [layout.state_width + layout.entity_width + i for i in (0, 1)] if config.anywhere else []
     for name in config.relative_to:
-        if name not in terms or terms[name].width != layout.goal_width:
-            fit = ", ".join(term.name for term in offered if term.width == layout.goal_width) or "none"
+        if name not in terms:
+            fit = ", ".join(terms) or "none"
             raise UserError(f"sac.relative_to: '{name}' is no position of {spec.task}; valid: {fit}")
         columns = term_indices((terms[name],), offered, "observation")
         pairs += [(goal, int(column)) for goal, column in enumerate(columns)]

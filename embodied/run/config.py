@@ -69,7 +69,7 @@ class TrainConfig:
             if name == "max_cpu_s" or value is None:
                 continue
             least = 0 if name in ("seed", "start_steps", "random_share", "ends_at_goal", "eval_late_after") else 1
-            if value < least:
+            if not value >= least:
                 raise UserError(f"{name} must be at least {least}, got {value}")
         if self.workers > MAX_WORKERS:
             raise UserError(f"workers must be at most {MAX_WORKERS}, got {self.workers}")

@@ -10,6 +10,7 @@ from typing import Any
 from embodied.errors import UserError
 from embodied.protocols import Controller, Env
 from embodied.run.driver import Driver, OnStep
+from embodied.spec import SuccessRule
 
 EVALUATION_SEED = 2_000_000
 """Seed of the first episode of a final evaluation; training never resets with it."""
@@ -41,6 +42,8 @@ class Evaluation:
     mean_reward: float
     """Mean over episodes of the summed reward."""
     outcomes: tuple[EpisodeOutcome, ...]
+    success_rule: SuccessRule
+    """Which of the two `success_rate` is."""
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of a result file."""
@@ -48,6 +51,7 @@ class Evaluation:
             "success_rate": self.success_rate,
             "success_final": self.success_final,
             "success_any": self.success_any,
+            "success_rule": self.success_rule,
             "success_ci95": list(self.ci95),
             "episodes": self.episodes,
             "mean_reward": self.mean_reward,
@@ -81,7 +85,7 @@ def evaluate(
                 total_reward=float(sum(step.reward for step in steps)),
             )
         )
-    return _summary(outcomes, env.spec.success_rule == "last", seed)
+    return _summary(outcomes, env.spec.success_rule, seed)
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
@@ -94,10 +98,10 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
-def _summary(outcomes: list[EpisodeOutcome], last: bool, seed: int) -> Evaluation:
+def _summary(outcomes: list[EpisodeOutcome], rule: SuccessRule, seed: int) -> Evaluation:
     final = _share(outcome.success_final for outcome in outcomes)
     anywhere = _share(outcome.success_any for outcome in outcomes)
-    rate = final if last else anywhere
+    rate = final if rule == "last" else anywhere
     return Evaluation(
         success_rate=rate,
         success_final=final,
@@ -107,6 +111,7 @@ def _summary(outcomes: list[EpisodeOutcome], last: bool, seed: int) -> Evaluatio
         seed=seed,
         mean_reward=sum(outcome.total_reward for outcome in outcomes) / len(outcomes),
         outcomes=tuple(outcomes),
+        success_rule=rule,
     )
 
 

@@ -18,9 +18,12 @@ class RunLock:
     def __init__(self, run_dir: Path) -> None:
         """
         Raises:
-            UserError: Another process holds it.
+            UserError: Another process holds it, or the folder cannot be made.
         """
-        run_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make the folder '{run_dir}': {error.strerror}; choose another run_dir=") from None
         self._fd = os.open(run_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

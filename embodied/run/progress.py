@@ -9,12 +9,12 @@ from typing import Any
 class ProgressBar:
     """A thin layer over tqdm; without it, or where nothing shall be shown, only `say` prints."""
 
-    def __init__(self, total: int, done: int, shown: bool) -> None:
-        self._bar = _tqdm(total, done) if shown else None
+    def __init__(self, total: int, done: int, shown: bool, unit: str = "step", name: str = "") -> None:
+        self._bar = _tqdm(total, done, unit, name) if shown else None
         self._shown: dict[str, str] = {}
 
     def advance(self) -> None:
-        """One step more."""
+        """One unit more."""
         if self._bar is not None:
             self._bar.update()
 
@@ -36,10 +36,13 @@ class ProgressBar:
             self._bar.close()
 
 
-def _tqdm(total: int, done: int) -> Any:
+def _tqdm(total: int, done: int, unit: str, name: str) -> Any:
     try:
         from tqdm import tqdm
     except ImportError:
         return None
     seconds = 0.5 if sys.stderr.isatty() else 10.0
-    return tqdm(total=total, initial=done, unit="step", file=sys.stderr, dynamic_ncols=True, mininterval=seconds)
+    return tqdm(
+        desc=name or None, total=total, initial=done, unit=unit, file=sys.stderr, dynamic_ncols=True,
+        mininterval=seconds,
+    )  # fmt: skip

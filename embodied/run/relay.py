@@ -47,6 +47,9 @@ class RelayConfig:
         for name in ("mix", "gentle_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UserError(f"relay.{name} must lie in [0, 1], got {getattr(self, name)}")
+        for name in ("gentle_within_m", "fallen_m"):
+            if not getattr(self, name) >= 0.0:
+                raise UserError(f"relay.{name} must be at least 0, got {getattr(self, name)}")
         if not 0.0 < self.gentle <= 1.0:
             raise UserError(f"relay.gentle must lie in (0, 1], got {self.gentle}")
 

@@ -63,7 +63,8 @@ class RunIdentity:
             UserError: A setting differs.
         """
         before = saved["settings"]
-        for name in sorted({*before, *self.settings}):
+        # Of another task's run hardly a setting fits: the task is what has to be said.
+        for name in sorted({*before, *self.settings}, key=lambda name: (name != "task", name)):
             old, new = before.get(name), self.settings.get(name)
             if name not in before or name not in self.settings:
                 has = "has" if name in before else "does not have"

@@ -42,10 +42,12 @@ def run(config: KEYS, table: Table) -> list[str]:
         UserError: An unknown system or task, or a task that the peers asked for cannot have.
     """
     systems = find_systems(config.systems)
-    loop = schedule(config)
-    there = [system.on(config.task) for system in systems if not system.missing]
-    if not all(system.ours for system in there) and build.goal_layout(config.task).env_spec is None:
+    # Installed or not, and before the schedule, which takes torch.
+    if not all(system.ours for system in systems) and build.goal_layout(config.task).env_spec is None:
         raise UserError(f"{config.task} is none of Gymnasium's tasks: peers cannot train on it; use systems=ours")
+    there = [system.on(config.task) for system in systems if not system.missing]
+    _refuse_others(table.rows, there, config)
+    loop = schedule(config)
     left_out = [
         f"{system.name} is left out, {' and '.join(system.missing)} missing: {INSTALL}"
         for system in systems
@@ -73,6 +75,18 @@ def schedule(config: KEYS) -> TrainConfig:
     return replace(loop, max_cpu_s=config.max_cpu_s)
 
 
+def _refuse_others(rows: list[Row], systems: list[System], config: KEYS) -> None:
+    """Runs of one system in a table share its settings: with others they would be counted together."""
+    told = {system.name: _told(system, config) for system in systems}
+    for row in rows:
+        if row["task"] != config.task or row["system"] not in told:
+            continue
+        if row["settings"] != told[row["system"]]:
+            raise UserError(
+                f"the rows of '{row['system']}' were made with {row['settings']}: choose another out= for new ones"
+            )
+
+
 def finished(rows: list[Row], system: str, task: str, loop: TrainConfig) -> bool:
     """Whether there is a row of this run that says all that it could."""
     own = (system, task, loop.seed)
@@ -90,7 +104,9 @@ def _idle_row(task: str, loop: TrainConfig, table: Table) -> None:
     with closing(make_env(task)) as env:
         idle = IdleController(env.spec, manifest_of(env.spec))
         found = evaluate(env, idle, loop.final_episodes, loop.final_seed)
-    table.append({"system": NULL, "task": task, "seed": None, **success_of(found.to_dict())})
+    told = success_of(found.to_dict())
+    # It is the same at every evaluation.
+    table.append({"system": NULL, "task": task, "seed": None, **told, "mean_success": told["success_rate"]})
 
 
 def _measure(system: System, config: KEYS, loop: TrainConfig, table: Table, curves: Table) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,14 +30,22 @@ def result_of(words: Sequence[str], log: Path, path: Path) -> dict[str, Any]:
     """Runs a child that writes the result file `path`, and reads it.
 
     Raises:
-        JobFailed: The child failed; ends with where its words are.
+        JobFailed: The child failed or was ended by a signal; ends with where its words are.
     """
     path.unlink(missing_ok=True)
     ended = run_child(words, log)
     if ended.code != 0 or not path.is_file():
-        said = ended.last_words or f"exit code {ended.code}"
+        said = _signal_name(-ended.code) if ended.code < 0 else ended.last_words or f"exit code {ended.code}"
         raise JobFailed("failed", f"{path.parent.name} failed ({said}); more in {log}")
     return json.loads(path.read_text("utf-8"))
+
+
+def _signal_name(number: int) -> str:
+    """A signal in words; the last line of a log says nothing of it."""
+    try:
+        return f"ended by {signal.Signals(number).name}"
+    except ValueError:
+        return f"ended by signal {number}"
 
 
 def row_of(result: Mapping[str, Any], loop: TrainConfig) -> Row:

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,11 +24,12 @@ class Table:
     in the middle of a write leaves it, is cut off with a line on stderr.
     """
 
-    def __init__(self, path: Path, *, resume: bool = False) -> None:
+    def __init__(self, path: Path, *, resume: bool = False, on_claim: Callable[[], object] = lambda: None) -> None:
         """
         Args:
             path: The file; made with the first row.
             resume: Go on behind the rows that are there.
+            on_claim: Called once a new table is this process's own, before its first row.
 
         Raises:
             UserError: There are rows already, and `resume` is False; or another process writes it.
@@ -43,6 +44,7 @@ class Table:
         """A line for each row that could not be made."""
         self._rows: list[Row] = []
         self._lock: IO[bytes] | None = None
+        self._on_claim = on_claim
         if path.exists():
             if not resume:
                 raise self._taken()
@@ -62,13 +64,19 @@ class Table:
         """From now on no other process may begin or go on with this table; the first `append` does so too.
 
         Raises:
-            UserError: Another process did in the meantime.
+            UserError: Another process did in the meantime, or the folder cannot be made.
         """
         if self._lock is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"cannot make the folder '{self.folder}': {error.strerror}; choose another out="
+                ) from None
             self._take_lock()
             if self.path.exists():
                 raise self._taken()
+            self._on_claim()
 
     def append(self, row: Mapping[str, Any]) -> None:
         """One more row: a flat object of JSON values; numbers that JSON cannot say become null.

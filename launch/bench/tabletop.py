@@ -18,10 +18,12 @@ from embodied.errors import UserError
 from embodied.facts import holding, on
 from embodied.hierarchy.executor import Executor, ExecutorConfig
 from embodied.hierarchy.monitor import ExecutionReport, StepRecord
+from embodied.learning.offers import offered_skills
 from embodied.planning.grounding import GroundingContext, ground
 from embodied.protocols import Controller
 from embodied.rng import child_generator
 from embodied.run.evaluate import wilson_interval
+from embodied.run.progress import ProgressBar
 from embodied.types import PlanFailure, PlanStep, SceneState, Subgoal
 from robots.base import CheckedSceneEnv, checked
 from robots.scene_maker import MadeScene, SceneMakerConfig, make_scene, surface_m
@@ -53,25 +55,47 @@ def run(config: KEYS, table: Table) -> list[str]:
     """Makes the rows that are missing and prints, for each skill, what they come to.
 
     Raises:
-        UserError: No such controller, or one that offers no skill of the suite.
+        UserError: No such controller, one that offers no skill of the suite, or a table of another one or seed.
     """
+    about = {"controller": config.controller, "seed": config.seed}
+    _refuse_others(table.rows, about)
+    offered = offered_skills(config.controller)
+    if offered is not None:
+        _skills(config, offered)
     from embodied.learning.controller import open_controller
 
     build.one_thread()
-    controller, about = open_controller(config.controller), {"controller": config.controller, "seed": config.seed}
-    skills = [skill for skill in SKILLS if skill in controller.manifest.skills]
-    if not skills:
-        raise UserError(f"controller={config.controller} offers neither place nor stack; train one: task=tabletop")
+    controller = open_controller(config.controller)
+    skills = _skills(config, controller.manifest.skills)
     on_what = machine()
     for skill in skills:
-        for index in range(config.scenes):
-            if not table.done(skill=skill, scene=index, **about):
+        missing = [index for index in range(config.scenes) if not table.done(skill=skill, scene=index, **about)]
+        bar = ProgressBar(config.scenes, config.scenes - len(missing), shown=bool(missing), unit="scene", name=skill)
+        with closing(bar):
+            for index in missing:
                 row = attempt(skill, index, config.seed, controller)
                 table.append({"skill": skill, "scene": index, **about, **row, **on_what})
-    rows = [row for row in table.rows if all(row[key] == value for key, value in about.items())]
+                bar.advance()
+    rows = [row for row in table.rows if row["scene"] < config.scenes]
     found = {skill: summary([row for row in rows if row["skill"] == skill]) for skill in skills}
     table.summary |= {skill: asdict(each) for skill, each in found.items()}
     return [_line(skill, each) for skill, each in found.items()]
+
+
+def _refuse_others(rows: list[Row], about: Row) -> None:
+    """A table is about one controller and one seed: all of its rows are counted together."""
+    for row in rows:
+        for name, value in about.items():
+            if row[name] != value:
+                raise UserError(f"the table's rows are of {name}={row[name]}, not {value}: choose another out=")
+
+
+def _skills(config: KEYS, offered: tuple[str, ...]) -> list[str]:
+    """Skills of the suite that a controller offers."""
+    skills = [skill for skill in SKILLS if skill in offered]
+    if not skills:
+        raise UserError(f"controller={config.controller} offers neither place nor stack; train one: task=tabletop")
+    return skills
 
 
 def attempt(skill: str, index: int, seed: int, controller: Controller) -> Row:

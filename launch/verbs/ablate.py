@@ -25,6 +25,7 @@ from ..bench.table import Row, Table
 from ..compose import CONF, hydra_config
 from ..keys import key
 from ..outcome import NO_LLM, Outcome, RunFolder
+from ..training import idle_settings
 from . import train
 
 OWN = ("variants", "seeds", "max_cpu_s", "out", "run_dir", "resume", "seed")
@@ -37,6 +38,13 @@ PER_RUN = ("seed", "run_dir", "resume", "record", "record_layout", "task", "loop
 class KEYS(train.KEYS):
     """Keys of `embodied ablate`: those of a training hold for every run."""
 
+    seed: int = key("of each variant's first run", 0, minimum=0)
+    run_dir: str = key("", "", literal=True, refused="is one training's: give out= for the table and all runs")
+    resume: str = key("auto: go on behind the rows that are in out", "no", choices=("no", "auto"))
+    record: str = key(
+        "", "", literal=True, refused="is one training's: leave it out, each run keeps its episodes in episodes.bin"
+    )
+    record_layout: str = key("auto", "auto", refused="is that of record=, which is one training's: leave it out")
     variants: tuple[str, ...] = key(
         "what differs, each key=value, a delta of launch/conf/delta/variant, base, or several joined by +", ()
     )
@@ -54,6 +62,8 @@ class Arm:
     variant: Variant
     settings: Mapping[str, str]
     loop: TrainConfig
+    config: train.KEYS
+    """The settings with all defaults."""
 
     @property
     def told(self) -> str:
@@ -71,7 +81,10 @@ class Arm:
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Makes the runs that are missing and compares."""
     arms = [_arm(variant, config, folder.words) for variant in _variants(config)]
-    table = Table(folder.unmade / "ablation.jsonl", resume=config.resume == "auto")
+    _refuse_same(arms)
+    table = Table(
+        folder.unmade / "ablation.jsonl", resume=config.resume == "auto", on_claim=lambda: folder.write_config(config)
+    )
     _refuse_others(table.rows, arms)
     table.claim()
     for seed in range(config.seed, config.seed + config.seeds):
@@ -89,8 +102,6 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 def _variants(config: KEYS) -> list[Variant]:
     if not config.variants:
         raise UserError("variants= is required: what is compared, as in variants=base,replay.n_step=1")
-    if config.record:
-        raise UserError("record= is one training's: leave it out, each run keeps its episodes in episodes.bin")
     files = sorted((CONF / "delta" / "variant").glob("*.yaml"))
     deltas = {file.stem: yaml.safe_load(file.read_text("utf-8")) for file in files}
     variants = [parse_variant(text, deltas) for text in config.variants]
@@ -111,11 +122,44 @@ def _arm(variant: Variant, config: KEYS, given: tuple[str, ...]) -> Arm:
     common = {name: value for name, value in (word.split("=", 1) for word in given) if name not in OWN}
     settings = {**common, **dict(variant.words)}
     try:
+        for name in _idle(variant, config.task, settings):
+            del settings[name]
         words = [f"{name}={value}" for name, value in settings.items()]
-        loop = train.loop_config(hydra_config(train.KEYS, words, VERBS["train"].deltas))
+        resolved = hydra_config(train.KEYS, words, VERBS["train"].deltas)
+        loop = train.loop_config(resolved)
     except UserError as error:
         raise UserError(f"variant '{variant.name}': {error}") from None
-    return Arm(variant, settings, loop if config.max_cpu_s is None else replace(loop, max_cpu_s=config.max_cpu_s))
+    limited = loop if config.max_cpu_s is None else replace(loop, max_cpu_s=config.max_cpu_s)
+    return Arm(variant, settings, limited, resolved)
+
+
+def _idle(variant: Variant, task: str, settings: Mapping[str, str]) -> list[str]:
+    """Settings that do nothing in the task, where a delta of several brought them.
+
+    Raises:
+        UserError: The user wrote them.
+    """
+    idle = idle_settings(task, settings)
+    brought = {name for name, _ in variant.words if f"{name}=" not in variant.name}
+    written = [name for name in idle if name not in brought]
+    if written:
+        raise UserError(f"{', '.join(written)}: does nothing in {task}, which is about no object: leave it out")
+    return idle
+
+
+def _refuse_same(arms: list[Arm]) -> None:
+    """Variants that come to the same settings would be compared with themselves."""
+    known: list[tuple[train.KEYS, Arm]] = []
+    for arm in arms:
+        # A preset is nothing but the settings that it brings.
+        resolved = replace(arm.config, preset="fast", total_steps=None, loop=arm.loop)
+        for other, before in known:
+            if resolved == other:
+                raise UserError(
+                    f"variants '{before.variant.name}' and '{arm.variant.name}' come to the same settings in "
+                    f"{arm.config.task}: leave one out"
+                )
+        known.append((resolved, arm))
 
 
 def _is(row: Row, arm: Arm, seed: int) -> bool:

@@ -65,7 +65,10 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     if config.suite not in suite_names():
         raise unknown_name("suite", config.suite, suite_names())
     suite = import_module(f"..bench.{config.suite}", __package__)
-    table = Table(folder.unmade / f"{config.suite}.jsonl", resume=config.resume == "auto")
+    table = Table(
+        folder.unmade / f"{config.suite}.jsonl", resume=config.resume == "auto",
+        on_claim=lambda: folder.write_config(config),
+    )  # fmt: skip
     lines = suite.run(config, table)
     result = {"suite": config.suite, "rows": table.rows, **table.summary}
     return Outcome(not table.failures, result, (*lines, *table.failures))

@@ -30,7 +30,8 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     low, high = found.ci95
     lines = (
         f"{task}: success {found.success_rate:.3f} over {found.episodes} episodes (95 %: {low:.3f} to {high:.3f})",
-        f"at the last step {found.success_final:.3f}, at any step {found.success_any:.3f}",
+        f"at the last step {found.success_final:.3f}, at any step {found.success_any:.3f}; "
+        f"{'the last step' if found.success_rule == 'last' else 'any step'} is what counts in this task",
     )
     result = {"task": task, "seed": config.seed, **found.to_dict()}
     if config.video:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import yaml
+
+from embodied.errors import UserError
 from embodied.learning.her import ReplayConfig
 from embodied.learning.sac import SacConfig
 from embodied.run.config import TrainConfig
 from embodied.run.metrics import LOGGERS
 from embodied.run.relay import RelayConfig
 
-from ..keys import key, nested
-from ..outcome import Outcome, RunFolder
+from ..keys import key, nested, split_arguments
+from ..outcome import BEGUN_FILE, CONFIG_FILE, Outcome, RunFolder
 
 OWN = ("total_steps", "seed", "workers")
 """Fields of the loop that the verb has keys of its own for."""
@@ -22,7 +28,10 @@ OWN = ("total_steps", "seed", "workers")
 class KEYS:
     """Keys of `embodied train`."""
 
-    task: str = key("a task of `embodied list`, or gym:<id> for any Gymnasium environment with goals")
+    task: str = key(
+        "a task of `embodied list`, or gym:<id> for any Gymnasium environment with goals; with resume=auto it and the "
+        "other settings may be left out: they are those of run_dir"
+    )
     seed: int = key("root of every random number", 0, minimum=0)
     total_steps: int | None = key("environment steps; default: the preset's", None, minimum=1, unit="steps")
     preset: str = key(
@@ -47,6 +56,31 @@ class KEYS:
     relay: RelayConfig = nested(RelayConfig)
 
 
+def complete(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The words of a training; where one is to be gone on with and no task is named, those that it had come first.
+
+    Raises:
+        UserError: The folder does not say what its run was given.
+    """
+    given = split_arguments(KEYS, arguments)
+    if given.get("task") or given.get("resume") != "auto" or not given.get("run_dir"):
+        return tuple(arguments)
+    file = Path(given["run_dir"]).expanduser() / CONFIG_FILE
+    try:
+        saved = yaml.safe_load(file.read_text("utf-8"))
+        if saved.get("verb", "train") != "train":
+            raise UserError(
+                f"'{file.parent}' holds a run of 'embodied {saved['verb']}': name the task= and another run_dir="
+            )
+        own = split_arguments(KEYS, saved["arguments"])
+    except FileNotFoundError:
+        raise UserError(f"task= is required: '{file.parent}' holds no {CONFIG_FILE} that names it") from None
+    except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError):
+        raise UserError(f"{file} does not say what its run was given: name the task= and the other settings") from None
+    print(f"train: settings that are not given are those of {file}", file=sys.stderr)
+    return tuple(f"{name}={value}" for name, value in {**own, **given}.items())
+
+
 def loop_config(config: KEYS) -> TrainConfig:
     """The loop's configuration with the verb's own keys in it."""
     total = config.total_steps or config.loop.total_steps
@@ -57,6 +91,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Trains, and leaves checkpoints, metrics and the controller in the run folder."""
     from .. import api
 
+    _refuse_idle(config, folder)
     loop = loop_config(config)
     trained = api.train(
         config.task, folder.unmade, loop, config.sac, config.replay, config.relay, resume=config.resume == "auto",
@@ -75,3 +110,14 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
         f"controller: {folder.path / 'controller'}",
     )
     return Outcome(True, trained.to_dict(), lines)
+
+
+def _refuse_idle(config: KEYS, folder: RunFolder) -> None:
+    """Settings that the user wrote and that do nothing; a run that was begun with them goes on."""
+    from ..training import idle_settings
+
+    if (folder.unmade / BEGUN_FILE).exists():
+        return
+    idle = idle_settings(config.task, [word.partition("=")[0] for word in folder.words])
+    if idle:
+        raise UserError(f"{', '.join(idle)}: does nothing in {config.task}, which is about no object: leave it out")

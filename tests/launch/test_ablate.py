@@ -82,7 +82,7 @@ def test_every_run_gets_the_common_settings_and_its_own(cli_here: Callable[..., 
 
 
 def test_resume_skips_what_is_there_and_keeps_settings_apart(cli_here: Callable[..., Any], canned: Canned) -> None:
-    words = [*WORDS, "variants=base,no_relay", "out=made"]
+    words = [*WORDS, "variants=base,replay.n_step=2", "out=made"]
     assert cli_here(*words, "seeds=1").code == 0
     assert len(canned.asked) == 2
     assert "resume=auto" in cli_here(*words).err
@@ -115,6 +115,13 @@ def test_failed_runs_are_told(cli_here: Callable[..., Any], canned: Canned) -> N
         (["variants=base", "max_cpu_s=-1"], "max_cpu_s"),
         (["variants=base", "seeds=0"], "seeds"),
         (["variants=base", "stepz=1"], "stepz"),
+        (["variants=base", "run_dir=elsewhere"], "out="),
+        (["variants=base,relay.mix=0.3"], "relay.mix: does nothing in fetch_reach"),
+        (["variants=base,replay.n_step=1"], "'base' and 'replay.n_step=1' come to the same settings"),
+        (["variants=base,no_relay"], "'base' and 'no_relay' come to the same settings"),
+        (["variants=base,total_steps=200"], "same settings"),
+        (["variants=base,sac.actor_critics=3"], "sac.critics=2"),
+        (["variants=base", "relay.mix=0.3"], "relay.mix: does nothing"),
     ],
 )
 def test_mistakes(cli_here: Callable[..., Any], tmp_path: Path, words: list[str], mention: str) -> None:
@@ -123,6 +130,20 @@ def test_mistakes(cli_here: Callable[..., Any], tmp_path: Path, words: list[str]
     assert len(ended.err.strip().splitlines()) == 1, ended.err
     assert mention in ended.err
     assert not (tmp_path / "made").exists()
+
+
+def test_what_a_delta_brings_and_does_nothing_is_left_out(cli_here: Callable[..., Any], canned: Canned) -> None:
+    ended = cli_here(*WORDS, "variants=replay.n_step=3,plain_her", "seeds=1", "out=made")
+    assert ended.code == 0, ended.err
+    assert "replay.settle=0" in canned.asked[1]
+    assert not any(word.startswith(("relay.", "replay.gripper_share")) for word in canned.asked[1])
+
+
+def test_help_lists_what_an_ablation_takes(cli_here: Callable[..., Any]) -> None:
+    told = cli_here("ablate", "--help").out
+    assert not any(f" {name}= " in told for name in ("run_dir", "record", "record_layout"))
+    resume = next(line for line in told.splitlines() if line.strip().startswith("resume="))
+    assert "rows" in resume
 
 
 def test_a_real_run(cli_here: Callable[..., Any], tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 MJCF_BROKEN = "<mujoco><worldbody><body></mujoco>"
 
+MANY = ",".join(["64"] * 500)
+
 # (words, what the line must mention)
 MISTAKES: list[tuple[list[str], str]] = [
     ([], "verb"),
@@ -46,6 +48,30 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["train", "task=fetch_push", "loop.ends_after=20"], "replay.lost_after"),
     (["train", "task=fetch_push", "replay.lost_after=-1"], "at least 0"),
     (["train", "fetch_reach"], "key=value"),
+    (["train", "task=fetch_reach", "sac.actor_critics=5"], "at most 2"),
+    (["train", "task=fetch_reach", "sac.target_entropy=nan"], "sac.target_entropy"),
+    (["train", "task=fetch_reach", "loop.random_share=nan"], "random_share"),
+    (["train", "task=fetch_push", "relay.fallen_m=nan"], "relay.fallen_m"),
+    (["train", "task=fetch_reach", "sac.hidden=[1000000,1000000]"], "sac.hidden=[1000000,1000000] with sac.critics=2"),
+    (["train", "task=fetch_reach", "sac.critics=100000000"], "sac.critics=100000000"),
+    (["train", "task=fetch_reach", "loop.batch_size=100000000"], "replay.capacity=1000000"),
+    (["train", "task=fetch_reach", "loop.batch_size=1000000", f"sac.hidden=[{MANY}]"], "loop.batch_size=1000000"),
+    (["train", "task=fetch_reach", "replay.n_step=1000000000"], "fetch_reach has: 50"),
+    (["train", "task=fetch_reach", "replay.settle=51"], "replay.settle=51"),
+    (["train", "task=fetch_reach", "relay.mix=0.5"], "relay.mix: does nothing in fetch_reach"),
+    (["train", "task=point_umaze", "replay.gripper_share=0.2"], "replay.gripper_share: does nothing"),
+    (["train", "task=fetch_reach", "sac.relative_to=[grip_velp]"], "valid: grip_pos"),
+    (["train", "task=fetch_reach", "init_from=zoo:fetch_push"], "trained on fetch_push, this run is on fetch_reach"),
+    (
+        ["train", "task=fetch_push", "init_from=zoo:fetch_push", "sac.hidden=[16]"],
+        "sac.hidden ([128,128,128], here [16])",
+    ),
+    (["train", "task=fetch_reach", "run_dir=/proc/nope"], "cannot make the folder '/proc/nope'"),
+    (["train", "run_dir=folder.xml", "resume=auto"], "task= is required"),
+    (["evaluate", "run=zoo:fetch_reach", "out=/proc/nope/deeper"], "cannot make the folder"),
+    (["bench", "suite=tabletop", "controller=zoo:fetch_reach", "out=made"], "neither place nor stack"),
+    (["bench", "suite=tabletop", "out=/proc/nope"], "cannot make the folder"),
+    (["bench", "suite=learning", "task=tabletop", "systems=ours,sb3_sac_her", "out=made"], "systems=ours"),
     (["evaluate"], "run="),
     (["evaluate", "run=nowhere"], "nowhere"),
     (["evaluate", "run=zoo:nothing"], "fetch_reach"),
@@ -113,12 +139,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("words", "mention"), MISTAKES, ids=[" ".join(words) or "nothing" for words, _ in MISTAKES])
+@pytest.mark.parametrize(
+    ("words", "mention"), MISTAKES, ids=[" ".join(words)[:80] or "nothing" for words, _ in MISTAKES]
+)
 def test_one_line(cli_here: Callable[..., Any], folder: Path, words: list[str], mention: str) -> None:
     check(cli_here, folder, words, mention)
 
 
-@pytest.mark.parametrize(("words", "mention"), MISTAKES[4::9], ids=[" ".join(words) for words, _ in MISTAKES[4::9]])
+@pytest.mark.parametrize(
+    ("words", "mention"), MISTAKES[4::9], ids=[" ".join(words)[:80] for words, _ in MISTAKES[4::9]]
+)
 def test_one_line_from_the_real_program(cli: Callable[..., Any], folder: Path, words: list[str], mention: str) -> None:
     check(cli, folder, words, mention)
 

@@ -277,6 +277,9 @@ def test_damage_before_every_checkpoint_is_refused(run: Run, victim: str) -> Non
 
 def test_other_settings_and_newer_versions(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     run(TINY, identity=RunIdentity({"sac.gamma": 0.9}, {"torch": "2.0", "mujoco": "3.8.1"}))
+    begun = {"settings": {"loop.batch_size": 32, "task": "fetch_push"}, "versions": {}}
+    with pytest.raises(UserError, match="begun with task=fetch_push, not fetch_reach"):
+        RunIdentity({"loop.batch_size": 64, "task": "fetch_reach"}).check(begun, print)
     with pytest.raises(UserError, match="begun with sac.gamma=0.9, not 0.8"):
         run(TINY, resume=True, identity=RunIdentity({"sac.gamma": 0.8}, {}))
     with pytest.raises(UserError, match=r"another version, which does not have sac.law: .* another run_dir="):

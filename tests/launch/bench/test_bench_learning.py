@@ -66,6 +66,7 @@ def test_a_row_for_each_system_and_seed_and_one_for_nobody(
     ]  # fmt: skip
     assert (rows[1]["steps_to_0.5"], rows[1]["steps_to_0.9"]) == (100, None)
     assert "batch_size=2048" in rows[2]["settings"]
+    assert all("mean_success" in row for row in rows)
     assert not any(isinstance(value, list | dict) for row in rows for value in row.values())
     assert {"torch", "mujoco", "processor"} <= rows[1].keys()
     assert [entry["system"] for entry in ended.result["aggregates"]] == ["ours", "sb3_sac_her"]
@@ -94,6 +95,14 @@ def test_a_run_that_was_cut_off_is_made_again_with_more_time_only(cli_here: Call
     ended = cli_here(*words, "max_cpu_s=9", "resume=auto")
     assert len(canned.asked) == 2
     assert [entry["runs"] for entry in ended.result["aggregates"]] == [1], "the newer row counts"
+
+
+def test_runs_of_other_settings_are_not_counted_together(cli_here: Callable[..., Any], canned: Canned) -> None:
+    words = (*WORDS, "systems=ours", "out=made")
+    assert cli_here(*words).code == 0
+    ended = cli_here(*words[:3], "preset=fast", *words[4:], "seeds=2", "resume=auto")
+    assert ended.code == 2
+    assert "were made with preset=debug" in ended.err
 
 
 def test_a_failure_costs_its_own_row(cli_here: Callable[..., Any], canned: Canned) -> None:
@@ -136,8 +145,7 @@ def test_mistakes(cli_here: Callable[..., Any], tmp_path: Path, words: list[str]
 
 
 def test_peers_need_a_task_of_gymnasiums(cli_here: Callable[..., Any]) -> None:
-    pytest.importorskip("stable_baselines3")
-    ended = cli_here("bench", "suite=learning", "task=tabletop", "systems=sb3_sac_her", "out=made")
+    ended = cli_here("bench", "suite=learning", "task=tabletop", "systems=ours,sb3_sac_her", "out=made")
     assert ended.code == 2
     assert "systems=ours" in ended.err
 

@@ -58,9 +58,14 @@ def test_who_does_nothing_fails_after_all_steps() -> None:
     assert row["distance_m"] >= 0.05
 
 
-def test_rows_are_made_once_and_told_with_intervals(tmp_path: Path, controller: Proportional) -> None:
+def test_rows_are_made_once_and_told_with_intervals(
+    tmp_path: Path, controller: Proportional, capfd: pytest.CaptureFixture[str]
+) -> None:
     table = Table(tmp_path / "tabletop.jsonl")
     lines = tabletop.run(keys(), table)
+    told = capfd.readouterr().err
+    assert "place: " in told
+    assert "stack: " in told
     assert [(row["skill"], row["scene"]) for row in table.rows] == [(s, i) for s in ("place", "stack") for i in (0, 1)]
     assert [line.split(":")[0] for line in lines] == ["place", "stack"]
     assert set(table.summary) == {"place", "stack"}
@@ -68,6 +73,23 @@ def test_rows_are_made_once_and_told_with_intervals(tmp_path: Path, controller: 
     again = Table(tmp_path / "tabletop.jsonl", resume=True)
     assert tabletop.run(keys(), again) == lines
     assert len(again.rows) == 4
+
+
+def test_fewer_scenes_are_the_first_ones_and_another_seed_is_another_table(
+    tmp_path: Path, controller: Proportional
+) -> None:
+    table = Table(tmp_path / "tabletop.jsonl")
+    for index in range(3):
+        row = {"success": index < 1, "others_moved_m": 0.0, "distance_m": 0.01, "steps": 40}
+        for skill in tabletop.SKILLS:
+            table.append({"skill": skill, "scene": index, "controller": "scripted", "seed": 0, **row})
+    lines = tabletop.run(keys(), table)
+    assert table.summary["place"]["scenes"] == 2
+    assert lines[0].startswith("place: 0.50 of 2 scenes")
+    with pytest.raises(UserError, match="seed=0, not 1"):
+        tabletop.run(keys(seed=1), table)
+    with pytest.raises(UserError, match="controller=scripted, not zoo:tabletop"):
+        tabletop.run(replace(keys(), controller="zoo:tabletop"), table)
 
 
 def test_summary_counts_successes_and_disturbances() -> None:

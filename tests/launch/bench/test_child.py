@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 from embodied_launch.bench.child import run_child
+from embodied_launch.bench.runs import result_of
+
+from embodied.errors import JobFailed
 
 SLEEPER = """
 import os, signal, sys, time
@@ -38,6 +41,12 @@ def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text(program)
     ended = run_child(["ends"], tmp_path / "logs" / "log")
     assert (ended.code, ended.out, ended.last_words) == (3, "1\n", "why")
+
+
+def test_the_signal_that_ended_a_training_is_named(tmp_path: Path) -> None:
+    (tmp_path / "dies.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    with pytest.raises(JobFailed, match=r"run failed \(ended by SIGSEGV\); more in .*run.log"):
+        result_of(["dies"], tmp_path / "run.log", tmp_path / "run" / "result.json")
 
 
 def wait_for(path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("rliable")
 
-from embodied_launch.bench.estimates import RliableEstimator, improvement, make_estimator
+from embodied_launch.bench.estimates import RliableEstimator, improvement, interquartile_mean, make_estimator
 
 NEVER = float("inf")
 
@@ -26,6 +26,14 @@ def test_interquartile_mean(estimator: RliableEstimator) -> None:
     assert found.low is not None
     assert found.high is not None
     assert 1 <= found.low < 4.5 < found.high
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 4, 5, 8, 11])
+def test_the_interquartile_mean_is_rliables(runs: int) -> None:
+    from rliable.metrics import aggregate_iqm
+
+    scores = np.random.default_rng(runs).normal(size=(runs, 1))
+    assert interquartile_mean(scores) == pytest.approx(aggregate_iqm(scores))
 
 
 def test_one_that_never_arrives_is_cut_off_two_are_not(estimator: RliableEstimator) -> None:
