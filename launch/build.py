@@ -147,6 +147,8 @@ class Sight:
     """Its model: empty is the shipped one, else the folder of a fitted one or the name of a public one."""
     pretrained: str = ""
     """Weights of a public model."""
+    vocabulary: str = ""
+    """A user's file with more words for a public model."""
 
 
 def make_describer(name: str, scene: Scene, sight: Sight | None = None) -> Describer:
@@ -180,7 +182,7 @@ def make_seer(name: str, sight: Sight, base: BaseFrame | None) -> Describer:
     if name == "clip":
         from vlm_describer.clip import load_clip_looker
 
-        looker, calibration = load_clip_looker(sight.model, sight.pretrained)
+        looker, calibration = load_clip_looker(sight.model, sight.pretrained, sight.vocabulary)
         return SeeingDescriber(name, looker, calibration, base)
     from vlm_describer.blip import CaptionLooker, load_captioner
 

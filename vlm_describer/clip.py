@@ -14,6 +14,7 @@ from vlm_describer.located import Located
 from vlm_describer.naming import Namer, Names, PromptNamer
 from vlm_describer.probe import CARD as PROBE_CARD
 from vlm_describer.probe import load_probe_namer
+from vlm_describer.vocabulary import load_vocabulary
 
 
 class NamingLooker:
@@ -28,18 +29,29 @@ class NamingLooker:
         return located, self.namer.names(frame, located)
 
 
-def load_clip_looker(model: str = "", pretrained: str = "") -> tuple[NamingLooker, Calibration]:
+def load_clip_looker(model: str = "", pretrained: str = "", vocabulary: str = "") -> tuple[NamingLooker, Calibration]:
     """Who looks, and what its confidences mean: the shipped sim-clip, a fitted one or a probe in a folder, or a public
     model, which is raw.
 
+    Args:
+        model: A folder or a public model's name; empty: the shipped one.
+        pretrained: Weights of a public model.
+        vocabulary: A file of the user's (`vocabulary.load_vocabulary`) whose wordings and kinds a public model is to
+            know too.
+
     Raises:
-        UserError: The model cannot be had.
+        UserError: The model cannot be had, or is none that takes other words.
         IntegrityError: Its files are damaged.
     """
     own = Path(model).expanduser() if model else sim_clip.SHIPPED
     if not model and not (own / sim_clip.CARD).is_file():
         raise UserError("no model is shipped: fit one (embodied fit describer=clip) and say model=<its out>/model")
-    if not pretrained and (own / sim_clip.CARD).is_file():
+    fitted = not pretrained and (own / sim_clip.CARD).is_file()
+    if vocabulary and (fitted or (own / PROBE_CARD).is_file()):
+        raise UserError(
+            "vocabulary= is for a public model (model= and pretrained=): this one was fitted to its own words"
+        )
+    if fitted:
         # It brings torch, which what is refused above and below does not need.
         from vlm_describer.fit_clip import load_namer
 
@@ -48,4 +60,5 @@ def load_clip_looker(model: str = "", pretrained: str = "") -> tuple[NamingLooke
     if (own / PROBE_CARD).is_file():
         probe = load_probe_namer(own, pretrained)
         return NamingLooker(probe), load_calibration(own / CALIBRATION, probe.identity)
-    return NamingLooker(PromptNamer(load_clip(model, pretrained))), Calibration()
+    words = load_vocabulary(Path(vocabulary).expanduser()) if vocabulary else None
+    return NamingLooker(PromptNamer(load_clip(model, pretrained), words)), Calibration()

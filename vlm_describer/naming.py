@@ -34,6 +34,8 @@ class Names:
     """By group, (N, K) for the located things in their order."""
     scene: FloatArray
     """(K,) over SCENES."""
+    kinds: tuple[str, ...] = KINDS
+    """What the columns of `kinds` mean: KINDS, and after them those that a user added."""
 
 
 class Namer(Protocol):
@@ -50,16 +52,19 @@ class PromptNamer:
     """Zero-shot: a crop is what the nearest wordings say (Radford et al. 2021); for any CLIP model."""
 
     def __init__(self, model: ClipModel, vocabulary: Vocabulary | None = None) -> None:
-        vocabulary = vocabulary or load_vocabulary()
+        shipped = load_vocabulary()
+        vocabulary = vocabulary or shipped
         self.identity, self._model = model.identity, model
-        self._prompts = {group: encoded(model, vocabulary, group, names) for group, names in GROUPS.items()}
+        self.kinds = (*KINDS, *(kind for kind in vocabulary.kinds if kind not in shipped.kinds))
+        groups = {**GROUPS, "kinds": self.kinds}
+        self._prompts = {group: encoded(model, vocabulary, group, names) for group, names in groups.items()}
 
     def names(self, frame: Frame, located: Located) -> Names:
         """As `Namer.names`."""
         crops = [crop(frame, item, SIDE) for item in located.items]
         vectors = self._model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
         logits = self.logits(vectors)
-        return Names({group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1])
+        return Names({group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1], self.kinds)
 
     def logits(self, vectors: FloatArray) -> dict[str, FloatArray]:
         """Of each group, (N, K), for pictures' vectors (N, D)."""

@@ -11,16 +11,18 @@ from typing import Protocol
 
 import numpy as np
 
+from embodied.colours import COLOURS
 from embodied.errors import UserError
 from embodied.labels import MAPS
 from embodied.types import BaseFrame, DescribedObject, EntityRole, Fact, Frame, Predicate, SceneDescription
 from vlm_describer.calibration import Calibration
 from vlm_describer.describer import make_description
 from vlm_describer.doubt import doubtful, fits, strange
+from vlm_describer.examples import SCENES
 from vlm_describer.frames import listed, used_frame
 from vlm_describer.fuse import fuse
 from vlm_describer.located import Item, Located
-from vlm_describer.naming import GROUPS, Names
+from vlm_describer.naming import Names
 from vlm_describer.relations import questions
 from vlm_describer.text import unnamed_phrase
 
@@ -100,7 +102,7 @@ class SeeingDescriber:
         """The kind of scene, where it is sure and geometry does not speak against it."""
         chances = self._calibration.names("scenes", names.scene)
         best = int(np.argmax(chances))
-        kind = GROUPS["scenes"][best]
+        kind = SCENES[best]
         if located.map_view != (kind in MAPS) or chances[best] < self._calibration.threshold("scenes", YES):
             return []
         return [Fact(Predicate("scene", (kind,)), float(chances[best]), self.name)]
@@ -137,9 +139,9 @@ def name_items(located: Located, names: Names, calibration: Calibration) -> list
     colours = calibration.names("colours", names.items["colours"])
     named, doubted = [], doubtful(located)
     for row, item in enumerate(located.items):
-        kind, kind_chance = _surest("kinds", kinds[row], calibration)
-        colour, colour_chance = _surest("colours", colours[row], calibration)
-        likeliest = GROUPS["kinds"][int(np.argmax(kinds[row]))]
+        kind, kind_chance = _surest("kinds", names.kinds, kinds[row], calibration)
+        colour, colour_chance = _surest("colours", COLOURS, colours[row], calibration)
+        likeliest = names.kinds[int(np.argmax(kinds[row]))]
         if likeliest in UNNAMED:
             continue
         if item.id in doubted or not fits(kind, located.map_view):
@@ -150,11 +152,11 @@ def name_items(located: Located, names: Names, calibration: Calibration) -> list
     return named
 
 
-def _surest(group: str, chances: np.ndarray, calibration: Calibration) -> tuple[str, float]:
+def _surest(group: str, names: Sequence[str], chances: np.ndarray, calibration: Calibration) -> tuple[str, float]:
     """The likeliest name, empty below the threshold, and its probability."""
     best = int(np.argmax(chances))
     sure = float(chances[best])
-    return (GROUPS[group][best] if sure >= calibration.threshold(group) else ""), sure
+    return (names[best] if sure >= calibration.threshold(group) else ""), sure
 
 
 def described(thing: Named) -> DescribedObject:

@@ -31,6 +31,7 @@ class KEYS:
         "clip, blip: folder of a fitted model, or a public one's name; default: the shipped one", "", literal=True
     )
     pretrained: str = key("clip: weights of a public model: tag, file or local-dir:<folder>", "", literal=True)
+    vocabulary: str = key("clip: a file with more kinds and wordings for a public model (TOML)", "", literal=True)
     out: str = key("run folder; default runs/describe/<time>-<scene>", "", literal=True)
 
 
@@ -42,8 +43,9 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 
     if config.describer == "oracle" and config.model:
         raise UserError("describer=oracle has no model; model= belongs to describer=clip or describer=blip")
-    if config.describer != "clip" and config.pretrained:
-        raise UserError("pretrained= belongs to describer=clip")
+    for name in ("pretrained", "vocabulary"):
+        if config.describer != "clip" and getattr(config, name):
+            raise UserError(f"{name}= belongs to describer=clip")
     description, frame = _from_image(config) if config.image else _from_scene(config)
     picture = save_png(folder.path / "frame.png", frame.rgb)
     result = {
@@ -64,7 +66,8 @@ def _from_scene(config: KEYS) -> tuple[SceneDescription, Frame]:
             raise UserError(f"{name}= belongs to image=; a scene brings its own")
     if not config.scene:
         raise UserError("give scene=<a scene> or image=<a picture>")
-    sight = build.Sight(config.camera, model=config.model, pretrained=config.pretrained)
+
+    sight = build.Sight(config.camera, model=config.model, pretrained=config.pretrained, vocabulary=config.vocabulary)
     with api.open_scene(config.scene) as scene:
         description = api.describe(scene, config.describer, sight)
         return description, scene.render(config.camera or None, width=640, height=480)
@@ -80,5 +83,5 @@ def _from_image(config: KEYS) -> tuple[SceneDescription, Frame]:
     if config.describer == "oracle":
         raise UserError("describer=oracle reads a simulator; a picture needs describer=clip or describer=blip")
     frame = read_frame(config.image, config.depth or None, config.intrinsics or None, config.camera_pose or None)
-    sight = build.Sight(model=config.model, pretrained=config.pretrained)
+    sight = build.Sight(model=config.model, pretrained=config.pretrained, vocabulary=config.vocabulary)
     return api.describe_frame(frame, config.describer, sight), frame

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from embodied.errors import UserError
 from embodied.types import Frame, SceneDescription, SceneState
 from robots.still import StillScene
 from vlm_describer.calibration import Calibration
-from vlm_describer.clip import NamingLooker
+from vlm_describer.clip import NamingLooker, load_clip_looker
 from vlm_describer.looking import LookingDescriber
-from vlm_describer.naming import GeometryNamer
+from vlm_describer.naming import GeometryNamer, PromptNamer
 from vlm_describer.seeing import SeeingDescriber
+from vlm_describer.vocabulary import load_vocabulary
 
 LOOKER = NamingLooker(GeometryNamer())
 
@@ -68,6 +70,33 @@ def test_sides_agree_with_the_state(blocks: StillScene, frame: Frame) -> None:
     for fact in told:
         said = replace(fact.predicate, args=tuple(names[arg] for arg in fact.predicate.args))
         assert str(said) in truth
+
+
+class Bottles:
+    """A model to which every picture is a bottle."""
+
+    identity, scale = "bottles", 50.0
+
+    def encode_images(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
+        return np.tile(np.float32([1, 0]), (len(pictures), 1))
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array([(1, 0) if "bottle" in text else (0, 1) for text in texts], np.float32)
+
+
+def test_a_kind_that_a_user_adds_is_said(blocks: StillScene, frame: Frame, tmp_path: Path) -> None:
+    lines = tmp_path / "mine.toml"
+    lines.write_text('[kinds.flask]\npositive = ["a {colour} bottle"]\nnegative = ["no bottle"]\n')
+    for vocabulary, kinds in ((load_vocabulary(lines), {"flask"}), (None, {"thing"})):
+        namer = PromptNamer(Bottles(), vocabulary)  # type: ignore[arg-type]
+        describer = SeeingDescriber("clip", NamingLooker(namer), None, blocks.frame)
+        assert {thing.kind for thing in describer.describe((frame,)).objects} == kinds
+
+
+def test_a_fitted_model_takes_no_other_words(tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text("{}")
+    with pytest.raises(UserError, match="fitted to its own words"):
+        load_clip_looker(str(tmp_path), "", "mine.toml")
 
 
 def test_state_is_never_read(blocks: StillScene) -> None:
