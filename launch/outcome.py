@@ -85,7 +85,8 @@ class RunFolder:
         """Refuses a folder that holds what another run left, so that it is not written over.
 
         Args:
-            resume: Whether a run of the same verb is to be gone on with; None: the verb has no such thing.
+            resume: Whether a run of the same verb is to be gone on with; None: the verb has no such thing, and makes
+                what it made there again.
             about: What the result of such a run has to say of itself: name and value.
 
         Raises:
@@ -96,10 +97,10 @@ class RunFolder:
             return
         holder, result = self._holder()
         same = holder in (None, self.verb) and all(result.get(name, value) == value for name, value in about.items())
-        if resume and same:
+        if same and (resume or (resume is None and holder is not None)):
             return
         what = f"a run of 'embodied {holder}'" if holder else f"{', '.join(taken)} of something else"
-        go_on = "go on with resume=auto, or " if same and holder and resume is not None else ""
+        go_on = "go on with resume=auto, or " if same and holder else ""
         raise UserError(f"'{self._path}' holds {what} already: {go_on}choose another {self._key}=")
 
     def _holder(self) -> tuple[str | None, Mapping[str, Any]]:
