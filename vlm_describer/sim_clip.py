@@ -88,11 +88,12 @@ def wrap(network: Any, tokenizer: Any, config: SimClipConfig, identity: str) -> 
 
 
 def save(network: Any, config: SimClipConfig, folder: Path, card: dict[str, Any]) -> None:
-    """Weights and card; the card says what made them."""
+    """Weights in half precision, and card; the card says what made them."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({name: value.contiguous() for name, value in learned(network).items()}, folder / WEIGHTS)
+    halves = {name: value.half() if value.is_floating_point() else value for name, value in learned(network).items()}
+    save_file({name: value.contiguous() for name, value in halves.items()}, folder / WEIGHTS)
     told = {"name": NAME, "config": asdict(config), "weights": digest(folder / WEIGHTS), **card}
     (folder / CARD).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
 

@@ -163,8 +163,8 @@ def test_a_model_comes_back_from_its_folder(clip_parts: tuple[torch.nn.Module, o
     pictures = list(coloured(4).crops)
     made = sim_clip.wrap(network, tokenizer, SMALL, "made")
     loaded = sim_clip.load_sim_clip(tmp_path)
-    np.testing.assert_allclose(loaded.encode_images(pictures), made.encode_images(pictures), atol=1e-6)
-    np.testing.assert_allclose(loaded.encode_texts(["a red ball"]), made.encode_texts(["a red ball"]), atol=1e-6)
+    np.testing.assert_allclose(loaded.encode_images(pictures), made.encode_images(pictures), atol=2e-3)
+    np.testing.assert_allclose(loaded.encode_texts(["a red ball"]), made.encode_texts(["a red ball"]), atol=2e-3)
     with (tmp_path / sim_clip.WEIGHTS).open("r+b") as file:
         file.seek(-4, 2)
         file.write(b"abcd")
