@@ -38,7 +38,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
         raise UserError(f"{folder.unmade} holds a fit already: add resume=auto to go on, or choose another out=")
     folder.write_config(config)
     fit = {"clip": fitting.fit_clip, "blip": fitting.fit_blip}[config.describer]
-    about = {"arguments": list(folder.words)}
+    about = {"arguments": [word for word in folder.words if not word.startswith(("out=", "resume="))]}
     if config.probe:
         card = probing.fit_probe(folder.path, config.fit, config.seed, about, (config.model, config.pretrained))
     else:
