@@ -62,6 +62,7 @@ def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
     from vlm_describer.clip import NamingLooker
     from vlm_describer.fit_clip import FitClipConfig, fit_clip
     from vlm_describer.fit_tower import TowerConfig
+    from vlm_describer.sim_clip import read_card
 
     frames, model = folder / "frames", folder / "model"
     with bar() as progress:
@@ -69,7 +70,9 @@ def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
         config = FitClipConfig(tower=TowerConfig(epochs=settings.epochs, seed=seed))
         data = {"frames": len(fit), "seed": seed, **about}
         looker = NamingLooker(fit_clip(fit, model, folder / "work", config, {"data": data}, progress))
-        return _measured(frames, model, looker, settings, seed, progress)
+        card = {**read_card(model), **measured(frames, model, looker, settings, seed, progress)}
+    _write_card(model, card)
+    return read_card(model)
 
 
 def fit_blip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,6 +80,7 @@ def fit_blip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
     from vlm_describer.blip import CaptionLooker
     from vlm_describer.blip_model import load_blip
     from vlm_describer.fit_blip import FitBlipConfig, captions_judged, fit_blip
+    from vlm_describer.sim_clip import read_card
 
     frames, model = folder / "frames", folder / "model"
     with bar() as progress:
@@ -84,21 +88,20 @@ def fit_blip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
         config = FitBlipConfig(epochs=settings.caption_epochs, seed=seed)
         fit_blip(fit, model, folder / "work", config, {"data": {"frames": len(fit), "seed": seed, **about}}, progress)
         captioner = load_blip(str(model))
-        card = _measured(frames, model, CaptionLooker(captioner), settings, seed, progress)
+        card = {**read_card(model), **measured(frames, model, CaptionLooker(captioner), settings, seed, progress)}
         for split, row in card["held_out"].items():
             held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
             row |= {f"sentence_{name}": value for name, value in captions_judged(held_out, captioner).items()}
     _write_card(model, card)
-    return card
+    return read_card(model)
 
 
-def _measured(
+def measured(
     frames: Path, model: Path, looker: Looker, settings: FitSettings, seed: int, progress: Progress
 ) -> dict[str, Any]:
-    """The card of a fitted model, with how it does on what it never saw; its calibration is made and written."""
+    """How a fitted looker does on what it never saw, for its card; its calibration is made and written to `model`."""
     from vlm_describer.calibration import CALIBRATION
     from vlm_describer.judge import calibrate, judge
-    from vlm_describer.sim_clip import read_card
 
     validation = frame_set(frames, "validation", settings.validation_frames, seed, progress)
     calibration = calibrate(views_of(validation, looker, progress), looker.identity)
@@ -107,9 +110,8 @@ def _measured(
     for split in HELD_OUT_SPLITS:
         held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
         numbers[split] = judge(views_of(held_out, looker, progress), calibration).summary()
-    told = {"validation_frames": len(validation), "calibration_errors": dict(calibration.errors), "held_out": numbers}
-    _write_card(model, {**read_card(model), **told})
-    return read_card(model)
+    errors = dict(calibration.errors)
+    return {"validation_frames": len(validation), "calibration_errors": errors, "held_out": numbers}
 
 
 def _write_card(model: Path, card: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .fitting import HELD_OUT_SPLITS, FitSettings, bar, frame_set, views_of, write_card
+from .fitting import FitSettings, bar, frame_set, measured, write_card
 
 
 def fit_probe(
@@ -18,11 +18,9 @@ def fit_probe(
     Raises:
         UserError: The model cannot be had; said before anything is rendered.
     """
-    from vlm_describer.calibration import CALIBRATION
     from vlm_describer.clip import NamingLooker
     from vlm_describer.clip_model import load_clip
     from vlm_describer.fit_clip import examples_of
-    from vlm_describer.judge import calibrate, judge
     from vlm_describer.naming import SIDE
     from vlm_describer.probe import CARD, ProbeConfig, ProbeNamer, fit_probes, save_probes
 
@@ -35,14 +33,7 @@ def fit_probe(
         probes = fit_probes(clip, examples_of(fit, folder / "work" / "examples", SIDE, progress), config)
         data = {"data": {"frames": len(fit), "seed": seed, **about}}
         save_probes(probes, model, clip, source, data)
-        looker = NamingLooker(ProbeNamer(clip, probes))
-        validation = frame_set(frames, "validation", settings.validation_frames, seed, progress)
-        calibration = calibrate(views_of(validation, looker, progress), looker.identity)
-        calibration.save(model / CALIBRATION)
-        numbers = {}
-        for split in HELD_OUT_SPLITS:
-            held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
-            numbers[split] = judge(views_of(held_out, looker, progress), calibration).summary()
-    card = {**json.loads((model / CARD).read_text("utf-8")), "held_out": numbers}
+        found = measured(frames, model, NamingLooker(ProbeNamer(clip, probes)), settings, seed, progress)
+    card = {**json.loads((model / CARD).read_text("utf-8")), **found}
     write_card(model / CARD, plain(card))
     return card
