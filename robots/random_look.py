@@ -1,7 +1,7 @@
 """Random colours, materials and light.
 
 A shade keeps its name: it lies nearer to examples of its own canonical colour than to those of any other by a clear
-margin, and is nearer to them still when the light of the view falls on it. Light is scaled so that what faces it is
+margin, and is nearer to them still when the light of the view falls on it where it lies. Light is scaled so that what faces it is
 shown about as bright as its colour says; with twice as much, brown would be orange.
 """
 
@@ -51,7 +51,7 @@ def draw_shade(
     best, best_gap = None, -1.0
     for _ in range(_TRIES):
         shade = np.clip(examples[rng.integers(len(examples))] + rng.normal(0.0, _SPREAD, 3), 0.0, 1.0)
-        if shade_margin(shade, name) < SHADE_MARGIN or shade_margin(shown(shade, light), name) < SHOWN_MARGIN:
+        if shade_margin(shade, name) < SHADE_MARGIN or not keeps_name((name, _triple(shade)), light):
             continue
         gap = float(np.linalg.norm(others - lab(shade), axis=1).min()) if len(others) else math.inf
         if gap > best_gap:
@@ -79,16 +79,22 @@ def draw_colour(
     return None if best is None else (best[1], best[2])
 
 
+def keeps_name(colour: tuple[str, Triple], light: Triple) -> bool:
+    """Whether a shade still looks like its name under this light."""
+    name, rgb = colour
+    return shade_margin(shown(np.asarray(rgb), light), name) >= SHOWN_MARGIN
+
+
 def shown(shade: NDArray[np.float64], light: Triple) -> NDArray[np.float64]:
     """What a picture shows of a level face in a shade, sRGB."""
     return np.asarray(np.clip(shade * np.asarray(light), 0.0, 1.0))
 
 
-def level_light(look: Look, area: Area) -> Triple:
-    """What a level face in the area's middle throws back of each channel, shadows apart."""
+def level_light(look: Look, point_m: Triple) -> Triple:
+    """What a level face at this place in the world throws back of each channel, shadows apart."""
     light = np.asarray(look.ambient) + _HEAD_ON * np.asarray(look.headlight)
     for lamp in look.lights:
-        light = light + _on_level(lamp, area) * np.asarray(lamp.diffuse)
+        light = light + _on_level(lamp, point_m) * np.asarray(lamp.diffuse)
     return _triple(light)
 
 
@@ -140,7 +146,7 @@ def draw_look(rng: np.random.Generator, area: Area, tops: int, grounds: int, unu
     lamps = _unusual_lamps(rng, area) if unusual else _lamps(rng, area, int(rng.integers(1, LIGHTS + 1)))
     tint = _temperature(rng)
     wanted = float(rng.uniform(*BRIGHTNESS)) - ambient - _HEAD_ON * head
-    given = sum(_on_level(lamp, area) * float(np.mean(lamp.diffuse)) for lamp in lamps)
+    given = sum(_on_level(lamp, area.center_m) * float(np.mean(lamp.diffuse)) for lamp in lamps)
     scale = min(wanted / max(given, 1e-3), 1.6)
     head += (wanted - scale * given) / _HEAD_ON
     lights = tuple(_scaled(lamp, scale, tint) for lamp in lamps)
@@ -183,15 +189,15 @@ def _lamp(
     )  # fmt: skip
 
 
-def _on_level(lamp: LightSetup, area: Area) -> float:
-    """Share of a lamp's diffuse light that a level surface in the area's middle throws back.
+def _on_level(lamp: LightSetup, point_m: Triple) -> float:
+    """Share of a lamp's diffuse light that a level surface at this place throws back.
 
     OpenGL's fixed lighting: the cosine of the angle of incidence, for a spot times cos(angle off its axis)^exponent.
     """
     back = -np.asarray(lamp.direction)
     if lamp.sun:
         return float(back[2])
-    way = np.asarray(lamp.position_m) - np.asarray(area.center_m)
+    way = np.asarray(lamp.position_m) - np.asarray(point_m)
     way /= np.linalg.norm(way)
     off = float(way @ back)
     inside = off >= math.cos(math.radians(lamp.cutoff_deg))

@@ -28,7 +28,7 @@ from robots.random_scene import (
     numbers,
 )
 from robots.random_things import draw_pillar, draw_zone
-from robots.random_views import draw_views, put_at
+from robots.random_views import draw_views, put_at, spot_top
 
 POINT_BODY = "particle"
 _FAR_M = (0.1, 200.0)
@@ -99,8 +99,9 @@ def _draw_view(
     for door, (x0, x1, y0, y1) in doors:
         spot = Spot(door, (x0 + x1) / 2, (y0 + y1) / 2, door.half_m[2], 0.0)
         wanted.append((spot, allowed_colours(door.kind), scene.tops[look.top]))
-    light, puts = level_light(look, scene.area), []
+    puts = []
     for spot, names, surface in wanted:
+        light = level_light(look, spot_top(spot, scene.area))
         colour = draw_colour(rng, names, surface.tones, _APART, light)
         if colour is None:
             return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from robots.random_camera import draw_camera
-from robots.random_look import WHITE_LIGHT, draw_colour, draw_look, draw_surfaces, level_light
+from robots.random_look import WHITE_LIGHT, draw_colour, draw_look, draw_surfaces, keeps_name, level_light
 from robots.random_place import Habits, Spot, arrange
 from robots.random_rules import Rules, allowed_colours
 from robots.random_scene import (
@@ -27,7 +28,7 @@ from robots.random_scene import (
     numbers,
 )
 from robots.random_things import OBJECT_KINDS, ZONE_KINDS, draw_object, draw_pillar, draw_zone
-from robots.random_views import draw_views, put_at, turned
+from robots.random_views import draw_views, put_at, spot_top, turned
 
 _OBJECT_SHARES = (0.27, 0.21, 0.14, 0.12, 0.12, 0.14)
 """Of OBJECT_KINDS."""
@@ -100,7 +101,7 @@ def _draw_view(
     if camera is None:
         return None
     surface = scene.tops[look.top] if scene.kind == "table" else scene.grounds[look.ground]
-    painted = _paint(rng, things, surface, rules, level_light(look, scene.area))
+    painted = _paint(rng, things, surface, rules, [level_light(look, spot_top(spot, scene.area)) for spot in spots])
     if painted is None:
         return None
     puts = [
@@ -119,22 +120,27 @@ def _rank(thing: RandomThing) -> int:
 
 
 def _paint(
-    rng: np.random.Generator, things: tuple[RandomThing, ...], surface: Surface, rules: Rules, light: Triple
+    rng: np.random.Generator,
+    things: tuple[RandomThing, ...],
+    surface: Surface,
+    rules: Rules,
+    lights: Sequence[Triple],
 ) -> list[tuple[str, Triple]] | None:
     """A colour for each thing: flat ones stand out from what they lie on, twins have the same. None where the light
-    spoils a colour that a thing has to have."""
+    at its place (`lights`, one for each) spoils a colour that a thing has to have."""
     painted: list[tuple[str, Triple]] = []
     special = rules.draw_special(rng, things)
     zones: list[Triple] = []
     for index, thing in enumerate(things):
         twin = next((i for i in range(index) if things[i].parts == thing.parts), None)
-        if twin is not None and index not in special and rng.random() < 0.7:
+        alike = twin is not None and index not in special and rng.random() < 0.7
+        if alike and keeps_name(painted[twin], lights[index]):
             painted.append(painted[twin])
             continue
         zone = thing.role == "zone"
         names = special.get(index) or allowed_colours(thing.kind)
         others = [*surface.tones, *([] if zone else zones)]
-        colour = draw_colour(rng, names, others, 25.0 if zone else 16.0, light)
+        colour = draw_colour(rng, names, others, 25.0 if zone else 16.0, lights[index])
         if colour is None:
             return None
         painted.append(colour)

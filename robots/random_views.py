@@ -33,6 +33,11 @@ def put_at(spot: Spot, colour: tuple[str, Triple], area: Area, finish: int = 0) 
     return Put(name, rgb, area.to_world(spot.x, spot.y, spot.z), turned(spot.yaw + area.yaw_rad), finish)
 
 
+def spot_top(spot: Spot, area: Area) -> Triple:
+    """The middle of a placed thing's upper face, in the world, metres."""
+    return area.to_world(spot.x, spot.y, spot.z + spot.thing.half_m[2])
+
+
 def turned(yaw: float) -> Quaternion:
     """wxyz of a turn about z, radians."""
     return math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)

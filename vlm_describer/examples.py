@@ -64,9 +64,10 @@ class Examples:
 
 
 def match(located: Located, label: FrameLabel) -> dict[str, EntityLabel]:
-    """Which located thing is which labelled one, by item id: the pairing with the least sum of distances."""
+    """Which located thing is which labelled one, by item id: see `paired`."""
     places = {item.id: item.center_b_m for item in located.items}
-    return paired(places, label, NEAR_MAP_M if located.map_view else NEAR_M)
+    boxes = {item.id: item.box_px for item in located.items}
+    return paired(places, label, NEAR_MAP_M if located.map_view else NEAR_M, boxes)
 
 
 def name_indices(item: Item, entity: EntityLabel | None, label: FrameLabel) -> tuple[int, int, int]:
