@@ -1,8 +1,8 @@
 """Random colours, materials and light.
 
 A shade keeps its name: it lies nearer to examples of its own canonical colour than to those of any other by a clear
-margin, and is nearer to them still when the light of the view falls on it where it lies. Light is scaled so that what faces it is
-shown about as bright as its colour says; with twice as much, brown would be orange.
+margin, and is nearer to them still when the light of the view falls on it where it lies. Light is scaled so that what
+faces it is shown about as bright as its colour says; with twice as much, brown would be orange.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Examples:
 def match(located: Located, label: FrameLabel) -> dict[str, EntityLabel]:
     """Which located thing is which labelled one, by item id: see `paired`."""
     places = {item.id: item.center_b_m for item in located.items}
-    boxes = {item.id: item.box_px for item in located.items}
+    boxes = {item.id: (*item.box_px[:2], item.box_px[2] + 1, item.box_px[3] + 1) for item in located.items}
     return paired(places, label, NEAR_MAP_M if located.map_view else NEAR_M, boxes)
 
 

@@ -27,6 +27,11 @@ _SIDE_FLOOR = 0.10
 _RIM_M = 0.03
 """A tray's rim is lower."""
 _RIM_NEAR_M = 0.015
+_RIM_REACH_M = 0.045
+"""A low camera sees of a tray's near side the outside, and of its floor not what lies behind that side."""
+_LEAST_NEAR, _RIM_CHROMA = 0.3, 0.06
+"""Share of a rim that lies next to the floor where the rest is only within reach, and how alike its colour is then."""
+_WITHIN_CHROMA = 0.12
 _FLAT_CHROMA = 0.08
 _FLAT_HEIGHT_M = 0.0008
 _COVERED = 0.8
@@ -242,7 +247,8 @@ def join_flats(labels: LabelArray, cloud: Cloud, over: FloatArray, covered: NDAr
 def join_rims(
     flats: list[BoolArray], solids: list[BoolArray], cloud: Cloud, over: FloatArray
 ) -> tuple[list[BoolArray], list[BoolArray]]:
-    """Masks of flat and of solid parts in which low ridges along a flat part's outline, of its colour, are its rim."""
+    """Masks of flat and of solid parts in which low ridges along a flat part's outline, of its colour, are its rim, and
+    what lies within such an outline is of it too where it has its colour."""
     flats, kept = list(flats), []
     points = cloud.points.reshape(3, -1)
     colours = [_share(cloud, np.flatnonzero(mask)) for mask in flats]
@@ -253,20 +259,51 @@ def join_rims(
         if float(np.quantile(over.ravel()[rows], 0.95)) < _RIM_M:
             colour = _share(cloud, rows)
             for k, hull in enumerate(hulls):
-                alike = float(np.abs(colour - colours[k]).sum()) < SIDE_CHROMA_APART
-                if hull is not None and alike and _along(hull, points[0][rows], points[1][rows]):
+                apart = float(np.abs(colour - colours[k]).sum())
+                if hull is None or apart >= SIDE_CHROMA_APART:
+                    continue
+                x, y = points[0][rows], points[1][rows]
+                if _along(hull, x, y) or (apart < _RIM_CHROMA and _partly_along(hull, x, y)):
                     home = k
         if home is None:
             kept.append(solid)
         else:
             flats[home] = flats[home] | solid
-    return flats, kept
+    return _without_inner(flats, cloud), kept
+
+
+def _without_inner(flats: list[BoolArray], cloud: Cloud) -> list[BoolArray]:
+    """Flat parts, each with the smaller ones of its colour that lie within its outline: a floor that things stand on or
+    throw shadows on is seen in pieces."""
+    points = cloud.points.reshape(3, -1)
+    order = sorted(range(len(flats)), key=lambda k: -int(flats[k].sum()))
+    kept: list[BoolArray] = []
+    for k in order:
+        rows = np.flatnonzero(flats[k])
+        colour, x, y = _share(cloud, rows), points[0][rows], points[1][rows]
+        for index, large in enumerate(kept):
+            own = np.flatnonzero(large)
+            hull = outline(points[0][own], points[1][own])
+            alike = float(np.abs(colour - _share(cloud, own)).sum()) < _WITHIN_CHROMA
+            if hull is not None and alike and float(inside_hull(hull, x, y, 0.0).mean()) > _COVERED:
+                kept[index] = large | flats[k]
+                break
+        else:
+            kept.append(flats[k])
+    return kept
 
 
 def _along(hull: Array, x: FloatArray, y: FloatArray) -> bool:
     """Whether nearly all points lie near a convex outline, inside or outside."""
     near = inside_hull(hull, x, y, _RIM_NEAR_M) & ~inside_hull(hull, x, y, -_RIM_NEAR_M)
     return float(near.mean()) > _COVERED
+
+
+def _partly_along(hull: Array, x: FloatArray, y: FloatArray) -> bool:
+    """Whether points begin along a convex outline and go on outside, no farther than a tray's side hides its floor."""
+    near, inner = inside_hull(hull, x, y, _RIM_NEAR_M), inside_hull(hull, x, y, -_RIM_NEAR_M)
+    reached = inside_hull(hull, x, y, _RIM_REACH_M)
+    return bool(near.mean() > _LEAST_NEAR and not inner.any() and reached.all())
 
 
 def _parted(one: NDArray[np.intp], other: NDArray[np.intp], covered: NDArray[np.bool_]) -> bool:

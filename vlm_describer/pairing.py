@@ -14,7 +14,7 @@ NEAR_M, NEAR_MAP_M = 0.05, 0.6
 
 
 OVERLAP_M = 0.5
-"""What boxes in the picture that do not overlap at all add to a distance, in reaches; those that are one add nothing."""
+"""What two boxes in the picture that do not overlap at all add to a distance, in reaches; equal ones add nothing."""
 Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels, the last two exclusive."""
 

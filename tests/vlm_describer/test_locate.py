@@ -186,6 +186,26 @@ def test_shadows_and_textures_are_no_things() -> None:
     assert locate(_picture(TEXTURED.format(things=""))).reason == "the surface is empty"
 
 
+RIMMED = """<mujoco><visual><quality shadowsize="0"/></visual><worldbody><light pos="0 0 3" diffuse="0.6 0.6 0.6"/>
+<geom type="box" size="0.5 0.4 0.2" pos="0 0 0.2" rgba="0.6 0.5 0.4 1"/>
+<geom type="plane" size="4 4 0.1" rgba="0.4 0.4 0.4 1"/>
+<body pos="0 0 0.4"><geom type="box" size="0.07 0.07 0.0015" pos="0 0 0.0015" rgba="0.9 0.1 0.8 1"/>
+<geom type="box" size="0.004 0.07 0.007" pos="0.066 0 0.007" rgba="0.9 0.1 0.8 1"/>
+<geom type="box" size="0.004 0.07 0.007" pos="-0.066 0 0.007" rgba="0.9 0.1 0.8 1"/>
+<geom type="box" size="0.07 0.004 0.007" pos="0 0.066 0.007" rgba="0.9 0.1 0.8 1"/>
+<geom type="box" size="0.07 0.004 0.007" pos="0 -0.066 0.007" rgba="0.9 0.1 0.8 1"/>{thing}</body>
+<camera name="view" pos="0 -1.0 0.75" xyaxes="1 0 0 0 0.33 0.94" fovy="40"/></worldbody></mujoco>"""
+IN_IT = '<geom type="box" size="0.02 0.02 0.02" pos="0.02 0 0.02" rgba="0.1 0.2 0.9 1"/>'
+
+
+@pytest.mark.parametrize("thing", ["", IN_IT])
+def test_a_tray_seen_from_low_is_one_item_whatever_stands_in_it(thing: str) -> None:
+    located = locate(_picture(RIMMED.format(thing=thing)))
+    (tray,) = [item for item in located.items if item.flat]
+    assert len(located.items) == 1 + bool(thing)
+    np.testing.assert_allclose(tray.position_m[:2], (0.0, 0.0), atol=0.01)
+
+
 def located_surfaces(scene: str) -> tuple[object, ...]:
     return locate(_picture(scene.format(things=""))).surfaces
 
