@@ -185,9 +185,12 @@ class HindsightReplay:
         goal: FloatArray,
         mask: BoolArray,
     ) -> Outcome:
-        """What is reached now, a step later, and so on as far as `_look_ahead` goes, each (B, K)."""
-        config = self.config
-        ahead = np.arange(1 + self._steps_summed + (config.settle if self._ending_share else 0))
+        """What is reached at the moments that `_look_ahead` asks for, each (B, K): now and after each step that is summed,
+        then `settle` steps after each of these."""
+        count = self._steps_summed
+        ahead = np.arange(1 + count)
+        if self._ending_share:
+            ahead = np.union1d(ahead, ahead[1:] + self.config.settle)
         row = np.minimum(now[:, None] + ahead, last[:, None])
         achieved = self.episodes.achieved(row, entity[:, None])
         flat = (-1, goal.shape[1])
@@ -215,8 +218,7 @@ class HindsightReplay:
         ended[real] = np.where(same, rows["terminated"][row[real]], ended[real])
         if self._ending_share:
             # A goal that is reached has to hold `settle` steps later too, or at the end of the episode.
-            success, settle = outcomes.success, config.settle
-            arrived = success[:, 1 : count + 1] & success[:, 1 + settle : count + 1 + settle]
+            arrived = outcomes.success[:, 1 : count + 1] & outcomes.success[:, -count:]
             if self._ending_share < 1.0:
                 arrived &= self._rng.random((len(now), 1)) < self._ending_share
             ended |= arrived
