@@ -27,11 +27,17 @@ from vlm_describer.located import Item, Located
 from vlm_describer.naming import Names
 from vlm_describer.relations import questions
 from vlm_describer.score import Score
-from vlm_describer.seeing import NO, YES, Looker, SeeingDescriber, name_items
+from vlm_describer.seeing import NO, THERE, YES, Looker, SeeingDescriber, name_items, unsure_things
 from vlm_describer.statements import BUILDING, comparable, unlabelled
 
 JUDGED_SHARE, JUDGED_PIXELS = 0.6, 40
 """A thing has to be found where this share of its silhouette is visible, in so many pixels, and none of it cut off."""
+THERE_PRECISION = 0.997
+"""Of what facts are stated about, so much is there: a shadow among six things is part of ten pairs."""
+MOST_THERE = 0.95
+"""More is not asked for, or hardly anything would be stated."""
+Question = tuple[str, tuple[str, ...]]
+"""Predicate and ids."""
 SCENERY = "landmark"
 """Furniture beside the table is neither missed nor false."""
 
@@ -131,10 +137,11 @@ def calibrate(views: list[View], identity: str, precision: float = PRECISION) ->
             temperatures[group] = fit_temperature(logits, labels)
             chances = Calibration(temperatures=temperatures).names(group, logits)
             thresholds[group] = threshold_for(chances.max(axis=1), chances.argmax(axis=1) == labels, precision)
+    thresholds[THERE] = _there_threshold(views, Calibration(temperatures=temperatures, thresholds=thresholds))
     raw: dict[str, list[tuple[float, bool]]] = defaultdict(list)
     named = Calibration(temperatures=temperatures, thresholds=thresholds)
     for each in views:
-        for name, chance, truth in _asked(each, named):
+        for (name, _), chance, truth in _asked(each, named):
             raw[name].append((chance, truth))
     lines = {
         name: fit_line(np.array([c for c, _ in rows]), np.array([t for _, t in rows])) for name, rows in raw.items()
@@ -143,11 +150,25 @@ def calibrate(views: list[View], identity: str, precision: float = PRECISION) ->
     for name, rows in raw.items():
         told = np.array([fitted.fact(name, chance) for chance, _ in rows])
         truths = np.array([truth for _, truth in rows])
-        sure = np.maximum(told, 1 - told)
-        thresholds[name] = threshold_for(sure, (told >= 0.5) == truths, precision)
+        stated = told >= 0.5
+        both = threshold_for(np.maximum(told, 1 - told), stated == truths, precision)
+        # Most questions are denied: what is stated has to be right as often by itself.
+        thresholds[name] = max(both, threshold_for(told[stated], truths[stated], precision)) if stated.any() else both
     score = judge(views, Calibration(identity, temperatures, lines, thresholds))
     errors = {key[4:]: value for key, value in score.summary().items() if key.startswith("ece_")}
     return Calibration(identity, temperatures, lines, thresholds, errors)
+
+
+def _there_threshold(views: list[View], calibration: Calibration) -> float:
+    """Least probability of being a thing at all, of what facts are stated about."""
+    chances, real = [], []
+    for each in views:
+        for thing in name_items(each.located, each.names, calibration):
+            if not thing.doubted:
+                chances.append(thing.there_chance)
+                real.append(thing.item.id in each.pairs or unlabelled(thing.kind, each.label))
+    found = threshold_for(np.array(chances), np.array(real), THERE_PRECISION) if chances else 0.0
+    return min(found, MOST_THERE)
 
 
 def to_be_found(entity: EntityLabel, label: FrameLabel) -> bool:
@@ -202,16 +223,20 @@ def _judge_names(each: View, calibration: Calibration, score: Score) -> None:
 
 
 def _judge_facts(each: View, calibration: Calibration, score: Score) -> None:
-    for name, raw, truth in _asked(each, calibration):
+    unsure = unsure_things(name_items(each.located, each.names, calibration), calibration)
+    for (name, args), raw, truth in _asked(each, calibration):
         chance = calibration.fact(name, raw)
+        if not unsure.isdisjoint(args):
+            score.answer(name, truth, "open")
+            continue
         yes = chance >= calibration.threshold(name, YES)
         no = chance <= 1 - calibration.threshold(name, 1 - NO)
         score.answer(name, truth, "yes" if yes else "no" if no else "open")
         score.chances[name].append((chance, truth))
 
 
-def _asked(each: View, calibration: Calibration) -> list[tuple[str, float, bool]]:
-    """Predicate, raw probability and truth of every question about two things that the label knows."""
+def _asked(each: View, calibration: Calibration) -> list[tuple[Question, float, bool]]:
+    """Raw probability and truth of every question about two things that the label knows."""
     named = name_items(each.located, each.names, calibration)
     items = tuple(thing.item for thing in named if not thing.doubted)
     kept = Located(items, each.located.surfaces, each.located.frame, each.located.base, "", each.located.map_view)
@@ -223,7 +248,8 @@ def _asked(each: View, calibration: Calibration) -> list[tuple[str, float, bool]
             continue
         entities = [each.pairs[arg] for arg in predicate.args]
         if comparable(predicate.name, entities, each.label):
-            asked.append((predicate.name, raw, (predicate.name, tuple(e.id for e in entities)) in truths))
+            held = (predicate.name, tuple(e.id for e in entities)) in truths
+            asked.append(((predicate.name, predicate.args), raw, held))
     return asked
 
 

@@ -30,6 +30,8 @@ YES, NO = 0.8, 0.2
 """Where a fact is stated, and where it is denied, as far as a calibration says nothing else."""
 FIXED = ("pillar", "wall", "door")
 UNNAMED = ("nothing", "robot")
+THERE = "there"
+"""Under this name a calibration has the least probability that something is a thing at all."""
 UNCOLOURED = ("wall",)
 """Lit so unevenly that one side of it has another colour than the other."""
 
@@ -55,6 +57,8 @@ class Named:
     colour_chance: float
     doubted: bool = False
     """Geometry speaks against any name: it is counted and placed, and no fact is about it."""
+    there_chance: float = 1.0
+    """Probability that it is a thing at all, whatever its name: no shadow, no part of a robot or of another thing."""
 
     @property
     def role(self) -> EntityRole:
@@ -109,16 +113,26 @@ class SeeingDescriber:
 
 
 def related(located: Located, named: Sequence[Named], calibration: Calibration) -> tuple[list[Fact], list[str]]:
-    """Facts that are sure enough, and a phrase for each question that is not answered either way."""
+    """Facts that are sure enough, and a phrase for each question that is not answered either way. Nothing is said about
+    what may not be there."""
     roles: Mapping[str, str] = {thing.item.id: thing.role for thing in named}
-    facts, unknown = [], []
+    unsure_of = unsure_things(named, calibration)
+    facts, unknown = [], [f"whether {name} is there" for name in sorted(unsure_of)]
     for predicate, raw in questions(located, roles):
+        if not unsure_of.isdisjoint(predicate.args):
+            continue
         chance = calibration.fact(predicate.name, raw)
         if chance >= calibration.threshold(predicate.name, YES):
             facts.append(Fact(predicate, chance, "locate"))
         elif chance > 1 - calibration.threshold(predicate.name, 1 - NO):
             unknown.append(f"whether {predicate}")
     return facts, unknown
+
+
+def unsure_things(named: Sequence[Named], calibration: Calibration) -> frozenset[str]:
+    """Ids of what may be no thing at all, though it is likelier to be one."""
+    least = calibration.threshold(THERE, 0.0)
+    return frozenset(thing.item.id for thing in named if not thing.doubted and thing.there_chance < least)
 
 
 def unsure(named: Sequence[Named]) -> list[str]:
@@ -144,11 +158,12 @@ def name_items(located: Located, names: Names, calibration: Calibration) -> list
         likeliest = names.kinds[int(np.argmax(kinds[row]))]
         if likeliest in UNNAMED:
             continue
+        there = 1.0 - float(sum(kinds[row][names.kinds.index(name)] for name in UNNAMED))
         if item.id in doubted or not fits(kind, located.map_view):
             named.append(Named(item, "thing", item.confidence, "unknown", 0.0, doubted=True))
         else:
             shade = "unknown" if likeliest in UNCOLOURED else colour
-            named.append(Named(item, kind or "thing", kind_chance, shade or "unknown", colour_chance))
+            named.append(Named(item, kind or "thing", kind_chance, shade or "unknown", colour_chance, False, there))
     return named
 
 
