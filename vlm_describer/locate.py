@@ -100,6 +100,7 @@ class _Builder:
         self._planes = [work, *(p for p in planes if p is not work)]
         self._floor = lowest if lowest is not work else None
         self._map = is_map(list(planes), cloud)
+        self._plane_colours = {id(plane): self._plane_colour(plane) for plane in planes}
 
     def build(self) -> Located:
         segments = find_segments(self._cloud, self._planes, self._planes[0])
@@ -294,7 +295,7 @@ class _Builder:
         tint = self._cloud.chroma.reshape(3, -1)[:, rows]
         share = np.median(tint, axis=1)
         spread = float(np.median(np.abs(tint - share[:, None]).sum(axis=0)))
-        below = self._plane_colour(segment.plane)
+        below = self._plane_colours[id(segment.plane)]
         level = self._cloud.up.ravel()[rows] > _LEVEL_UP
         facing_up = np.median(rgb[:, level], axis=1) if level.sum() >= _LEAST_LEVEL else lit
         stack = [*lit, *np.median(rgb, axis=1), *dark, *share, spread, *below, *facing_up]
@@ -318,7 +319,7 @@ class _Builder:
             height_m=plane.height_m,
             polygon_b_m=plane.hull,
             plane=plane.coefficients,
-            colour=_triple(self._plane_colour(plane)),
+            colour=_triple(self._plane_colours[id(plane)]),
             mask=self._full(plane.region),
             noise_m=plane.noise_m,
         )

@@ -186,12 +186,13 @@ def _main_region(region: BoolArray, cloud: Cloud) -> BoolArray | None:
 def outline(x: FloatArray, y: FloatArray, corners: int = 12) -> NDArray[np.float64] | None:
     """Convex outline of points, (K, 2) anticlockwise with about `corners` corners; None where they have no area."""
     step = max(1, len(x) // 2000)
-    xy = np.stack([x[::step], y[::step]], axis=1)
-    if len(xy) < 3:
+    xy = np.stack([x[::step], y[::step]])
+    if xy.shape[1] < 3:
         return None
     directions = np.linspace(0.0, 2 * np.pi, 4 * corners, endpoint=False)
-    extreme = np.unique(np.argmax(xy @ _unit(directions).astype(np.float32), axis=0))
-    xy = xy[extreme].astype(np.float64)
+    # Directions in rows: along columns the search for the farthest point takes four times as long.
+    extreme = np.unique(np.argmax(_unit(directions).astype(np.float32).T @ xy, axis=1))
+    xy = xy.T[extreme].astype(np.float64)
     try:
         hull = ConvexHull(xy)
     except (QhullError, ValueError):
