@@ -8,7 +8,7 @@ from embodied.errors import UserError
 
 from ..fitting import FitSettings
 from ..keys import key, nested
-from ..outcome import Outcome, RunFolder
+from ..outcome import Outcome, RunFolder, git_commit
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
         raise UserError(f"{folder.unmade} holds a fit already: add resume=auto to go on, or choose another out=")
     folder.write_config(config)
     fit = {"clip": fitting.fit_clip, "blip": fitting.fit_blip}[config.describer]
-    about = {"arguments": [word for word in folder.words if not word.startswith(("out=", "resume="))]}
+    words = [word for word in folder.words if not word.startswith(("out=", "resume="))]
+    about = {"arguments": words, "git_commit": git_commit()}
     if config.probe:
         card = probing.fit_probe(folder.path, config.fit, config.seed, about, (config.model, config.pretrained))
     else:
