@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from embodied.colours import COLOURS
 from embodied.errors import IntegrityError
-from embodied.labels import EntityLabel, FrameLabel
+from embodied.labels import MAPS, EntityLabel, FrameLabel
 from embodied.types import BoolArray, FloatArray, Frame
 from vlm_describer.crops import FEATURES, RELIEF, crop, features, relief
 from vlm_describer.locate import locate
@@ -82,9 +82,11 @@ def name_indices(item: Item, entity: EntityLabel | None, label: FrameLabel) -> t
 
 
 def unlabelled_kind(item: Item, label: FrameLabel) -> str:
-    """What a located thing is that is none of the labelled ones: a robot's part, or nothing."""
+    """What a located thing is that is none of the labelled ones: a robot's part, walls seen as one on a map, or nothing."""
     if is_point_robot(item, label):
         return "ball"
+    if label.scene_kind in MAPS and item.role_hint == "wall-like":
+        return "wall"
     return "robot" if label.robot_in_view and item.role_hint == "robot-like" else "nothing"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vlm_describer.clip import NamingLooker
+from vlm_describer.clip import NamingLooker, load_clip_looker
 from vlm_describer.locate import locate
 from vlm_describer.naming import GeometryNamer
 from vlm_describer.seeing import SeeingDescriber
@@ -18,8 +18,10 @@ from foreign_scenes import ANT, ARM, KITCHEN, installed, shown, verdict
 pytestmark = pytest.mark.slow
 
 
-def test_what_is_said_is_true() -> None:
-    describer = SeeingDescriber("clip", NamingLooker(GeometryNamer()))
+@pytest.mark.parametrize("names", ["geometry", "sim-clip"])
+def test_what_is_said_is_true(names: str) -> None:
+    shipped = load_clip_looker() if names == "sim-clip" else (NamingLooker(GeometryNamer()), None)
+    describer = SeeingDescriber("clip", *shipped)
     verdicts = []
     for foreign in (each for each in (KITCHEN, ANT, ARM) if installed(each)):
         for number, seen in enumerate(shown(foreign)):
