@@ -82,7 +82,7 @@ def name_indices(item: Item, entity: EntityLabel | None, label: FrameLabel) -> t
 
 
 def unlabelled_kind(item: Item, label: FrameLabel) -> str:
-    """What a located thing is that is none of the labelled ones: a robot's part, walls seen as one on a map, or nothing."""
+    """What a located thing is that is none of the labelled ones: a part of a robot, walls on a map, or nothing."""
     if is_point_robot(item, label):
         return "ball"
     if label.scene_kind in MAPS and item.role_hint == "wall-like":
