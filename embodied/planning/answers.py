@@ -22,6 +22,8 @@ MAX_TEXT = 200_000
 MAX_TRIES = 64
 """Places in a text at which JSON is looked for."""
 MAX_MESSAGE = 200
+MAX_DEPTH = 20
+"""Of JSON that is looked at; a plan has five levels."""
 Verify = Callable[[Sequence[PlanStep], SceneDescription], PlanFailure | None]
 """What can be said against steps in a scene."""
 
@@ -174,7 +176,17 @@ def _candidates(text: str) -> Iterator[Any]:
             place += 1
             continue
         place = end
-        yield data
+        if _depth(data) <= MAX_DEPTH:
+            yield data
+
+
+def _depth(data: Any) -> int:
+    """How many objects and lists lie in each other."""
+    level, depth = [data], 0
+    while level := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
 
 
 def _looks_like_plan(data: Any) -> bool:

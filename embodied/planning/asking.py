@@ -15,6 +15,7 @@ from embodied.errors import EmbodiedError
 if TYPE_CHECKING:
     from embodied.planning.budget import Account
     from embodied.planning.cache import AnswerCache
+    from embodied.planning.recorded import AnswerRecorder
 
 ModelErrorKind = Literal[
     "connection", "timeout", "reset", "rate_limited", "server_error", "rejected", "redirect", "too_large",
@@ -153,8 +154,8 @@ class Asker:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     jitter: random.Random = field(default_factory=lambda: random.Random(0))
-    recorder: Callable[[str, Question, Answer], None] | None = None
-    """Told of every answer: model, question, answer."""
+    recorder: AnswerRecorder | None = None
+    """Told of every answer."""
 
     def ask(self, question: Question) -> Answer:
         """The model's answer.
@@ -175,6 +176,13 @@ class Asker:
         """The answer was of use: it is kept for the next time that the same is asked."""
         if self.cache is not None and not answer.cached:
             self.cache.put(self.model.name, question, answer)
+
+    def close(self) -> None:
+        """Lets cache and record go."""
+        if self.cache is not None:
+            self.cache.close()
+        if self.recorder is not None:
+            self.recorder.close()
 
     def _answer(self, question: Question) -> Answer:
         bound = self.model.prompt_bound(question)

@@ -141,10 +141,10 @@ class Account:
         )  # fmt: skip
         lost = f" (and at most {self.tokens_unanswered} unanswered)" if self.tokens_unanswered else ""
         wrong = ", ".join(f"{name} {count}" for name, count in sorted(self.errors.items()))
+        tokens = f"{self.tokens_in}+{self.tokens_out}{lost} of {c.tokens} tokens"
         return (
-            f"language model: {self.calls} of {c.calls} calls, {self.cached} from the cache, "
-            f"{self.tokens_in}+{self.tokens_out}{lost} of {c.tokens} tokens, {self.seconds:.1f} of {c.seconds:g} s{money}"
-            f"{'; errors: ' + wrong if wrong else ''}"
+            f"language model: {self.calls} of {c.calls} calls, {self.cached} from the cache, {tokens}, "
+            f"{self.seconds:.1f} of {c.seconds:g} s{money}{'; errors: ' + wrong if wrong else ''}"
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from embodied.errors import UserError
@@ -99,6 +99,10 @@ class ModelPlanner:
         except ModelError as error:
             return PlanFailure(reason_of(error.kind), str(error))
 
+    def adapt(self, skills: tuple[str, ...], verify: Verify) -> None:
+        """Tells what the robot in the scene can do, and what else a plan has to keep to."""
+        self.config, self.verify = replace(self.config, skills=skills), verify
+
     def remind(self, history: Sequence[StepOutcome]) -> None:
         """What was done so far goes into the next question."""
         self._history = tuple(history)
@@ -111,8 +115,12 @@ class ModelPlanner:
         """What was used, in a line."""
         return self.asker.account.line()
 
+    def close(self) -> None:
+        """Lets the files go that answers are kept in."""
+        self.asker.close()
+
     def _voted(self, task: Task) -> Proposed:
-        """The first answer, or with votes what most good ones agree on; where none is good, one correction of the first.
+        """The first answer, or what most good ones agree on; where none is good, one correction of the first.
 
         Raises:
             ModelError: No answer at all.

@@ -12,6 +12,7 @@ MAX_NAME = 32
 MAX_WORDS = 4
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _WORDS = re.compile(r"[A-Za-z]+")
+_OWN = frozenset({*SKILLS, "gripper", "robot", "static"})
 _KIND = re.compile(r"[a-z][a-z ]{0,19}")
 FAILURES: tuple[FailureReason, ...] = (
     "unknown_object", "ambiguous", "impossible", "contradictory", "unreachable", "unparsable",
@@ -25,7 +26,7 @@ def is_plain(name: str) -> bool:
         len(name) <= MAX_NAME
         and _PLAIN.fullmatch(name) is not None
         and len(_WORDS.findall(name)) <= MAX_WORDS
-        and name not in SKILLS
+        and name not in _OWN
     )
 
 

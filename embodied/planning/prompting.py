@@ -32,6 +32,8 @@ _MEANINGS = {
 PLANNED_SKILLS = tuple(_MEANINGS)
 ARM_SKILLS = ("touch", "reach", "push", "pick", "place", "stack", "hold")
 DRIVING_SKILLS = ("go_to", "hold")
+_MIRRORED = ("right_of", "behind")
+"""Facts that say the same as another one about the same two things."""
 _ORDER = {"object": 0, "zone": 1, "place": 2, "landmark": 3}
 
 
@@ -123,7 +125,7 @@ def _fact(fact: Fact, task: Task) -> str:
     """`on(red_block, table)`; empty where it is about something that is not listed."""
     known = {**task.names.shown, "gripper": "gripper", "robot": "robot"}
     predicate = fact.predicate
-    if not predicate.name.isidentifier() or any(arg not in known for arg in predicate.args):
+    if not predicate.name.isidentifier() or predicate.name in _MIRRORED or any(arg not in known for arg in predicate.args):
         return ""
     text = f"{predicate.name}({', '.join(known[arg] for arg in predicate.args)})"
     return f"not {text}" if predicate.negated else text
