@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -22,6 +23,9 @@ MAX_TEXT = 200_000
 MAX_TRIES = 64
 """Places in a text at which JSON is looked for."""
 MAX_MESSAGE = 200
+_BEGINS = re.compile(r"\{\s*\"|\[\s*[\[{]|[\[{]\s*$")
+"""Brackets that are JSON's and not a sentence's."""
+_BROKEN = "its JSON is broken or cut off; answer in fewer words"
 MAX_DEPTH = 20
 """Of JSON that is looked at; a plan has five levels."""
 Verify = Callable[[Sequence[PlanStep], SceneDescription], PlanFailure | None]
@@ -159,12 +163,16 @@ def _nothing_in(answer: Answer) -> AnswerError:
             return AnswerError("white_space", "it holds nothing but white space up to the limit of its length")
         return AnswerError("empty", "it is empty")
     if answer.finish == "length" or whole.strip()[0] in "{[":
-        return AnswerError("truncated", "its JSON is broken or cut off; answer in fewer words")
+        return AnswerError("truncated", _BROKEN)
     return AnswerError("no_json", "there is no JSON in it")
 
 
 def _candidates(text: str) -> Iterator[Any]:
-    """JSON objects and lists in the text, outermost ones only, whatever stands around them."""
+    """JSON objects and lists in the text, outermost ones only, whatever stands around them.
+
+    Raises:
+        AnswerError: One begins and is broken. What lies within it is not looked at: the rest may have taken it back.
+    """
     place = 0
     for _ in range(MAX_TRIES):
         place = min((i for i in (text.find("{", place), text.find("[", place)) if i >= 0), default=-1)
@@ -173,6 +181,8 @@ def _candidates(text: str) -> Iterator[Any]:
         try:
             data, end = load_json(text, place)
         except ValueError:
+            if _BEGINS.match(text, place):
+                raise AnswerError("truncated", _BROKEN) from None
             place += 1
             continue
         place = end

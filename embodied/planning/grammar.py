@@ -42,7 +42,7 @@ def exact_schema(task: Task) -> dict[str, Any]:
     """The schema for constrained decoding: each skill with as many arguments, and such, as it takes in this scene."""
     steps = [step for skill in task.skills if (step := _exact_step(task, skill)) is not None]
     plan = {"type": "array", "items": {"anyOf": steps}, "maxItems": MAX_STEPS}
-    return _answer(plan, {"type": "string", "pattern": "^[A-Za-z0-9 ,.'-]{0,120}$"})
+    return _answer(plan, {"type": "string", "pattern": "^[A-Za-z0-9 ,.?'-]{0,120}$"})
 
 
 def _answer(plan: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ class LocalModel:
         """
         self.network = network.eval().requires_grad_(False)
         self.tokenizer, self._name = tokenizer, name
+        # Renamed in transformers 5.24; the older word goes with 5.40.
+        self._known = "cache" if "cache" in signature(network.forward).parameters else "past_key_values"
         self._guide: Any = None
         self._grammars: dict[str, str] = {}
 
@@ -94,7 +97,7 @@ class LocalModel:
             seen = self.network(torch.tensor([prompt]), use_cache=True)
             first = seen.logits[0, -1].float().log_softmax(-1)
             for start in range(0, len(rows), BATCH):
-                values += self._scored(seen.past_key_values, first, rows[start : start + BATCH])
+                values += self._scored(getattr(seen, self._known), first, rows[start : start + BATCH])
         return Scores(tuple(values), len(prompt) + sum(map(len, rows)))
 
     def _scored(self, past: Any, first: torch.Tensor, rows: Sequence[Sequence[int]]) -> list[float]:
@@ -106,7 +109,7 @@ class LocalModel:
         there = torch.tensor([[column < len(row) for column in range(width)] for row in rows])
         known = copy.deepcopy(past)
         known.batch_repeat_interleave(len(rows))
-        logits = self.network(tokens, past_key_values=known, use_cache=True).logits[:, :-1]
+        logits = self.network(tokens, use_cache=True, **{self._known: known}).logits[:, :-1]
         later = logits.float().log_softmax(-1).gather(-1, tokens[:, 1:, None]).squeeze(-1)
         both = torch.cat((first[tokens[:, :1]], later), 1)
         return [float(v) for v in both.where(there, torch.zeros(())).sum(1)]
@@ -122,8 +125,8 @@ class LocalModel:
             while len(tokens) < grant.max_tokens:
                 if time.monotonic() - began > grant.seconds:
                     raise ModelError("timeout", f"{self.name} did not come to an end within {grant.seconds:.1f} s")
-                seen = self.network(step, past_key_values=past, use_cache=True)
-                past, logits = seen.past_key_values, seen.logits[0, -1].float()
+                seen = self.network(step, use_cache=True, **{self._known: past})
+                past, logits = getattr(seen, self._known), seen.logits[0, -1].float()
                 if matcher is not None:
                     logits = logits.masked_fill(~self._allowed(matcher, len(logits)), float("-inf"))
                 token = _drawn(logits, question.temperature, draw)

@@ -123,9 +123,13 @@ def _facts(task: Task) -> str:
 
 def _fact(fact: Fact, task: Task) -> str:
     """`on(red_block, table)`; empty where it is about something that is not listed."""
-    known = {**task.names.shown, "gripper": "gripper", "robot": "robot"}
+    known = {"gripper": "gripper", "robot": "robot", **task.names.shown}
     predicate = fact.predicate
-    if not predicate.name.isidentifier() or predicate.name in _MIRRORED or any(arg not in known for arg in predicate.args):
+    if (
+        not predicate.name.isidentifier()
+        or predicate.name in _MIRRORED
+        or any(arg not in known for arg in predicate.args)
+    ):
         return ""
     text = f"{predicate.name}({', '.join(known[arg] for arg in predicate.args)})"
     return f"not {text}" if predicate.negated else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from embodied.errors import UserError
@@ -14,7 +15,7 @@ LONGEST = 4096
 class Secret:
     """Text that only `reveal` gives away."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_spelled", "_text")
 
     def __init__(self, text: str = "") -> None:
         """
@@ -25,6 +26,8 @@ class Secret:
         if len(text) > LONGEST or not all("!" <= c <= "~" for c in text):
             raise UserError("the model server's key holds blanks, line ends or other signs that no key has; check it")
         self._text = text
+        # JSON may spell any letter as an escape, and JSON within JSON the backslash too.
+        self._spelled = re.compile("".join(rf"(?:{re.escape(c)}|\\+u00(?i:{ord(c):02x}))" for c in text))
 
     def __repr__(self) -> str:
         return f"Secret({MASK})" if self._text else "Secret()"
@@ -42,8 +45,8 @@ class Secret:
         return self._text
 
     def hidden_in(self, text: str) -> str:
-        """The text with every occurrence of the secret masked."""
-        return text.replace(self._text, MASK) if self._text else text
+        """The text with every occurrence of the secret masked, those in JSON's escapes too."""
+        return self._spelled.sub(MASK, text) if self._text else text
 
 
 def read_secret(variable: str, file: str = "") -> Secret:
