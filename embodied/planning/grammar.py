@@ -35,19 +35,21 @@ def common_schema(task: Task) -> dict[str, Any]:
         args={"type": "array", "items": word},
         avoid={"type": "array", "items": thing},
     )
-    return _answer({"type": "array", "items": step}, {"type": "string"})
+    refusal = {"anyOf": [{"type": "null"}, _refusal({"type": "string"})]}
+    return _object(plan={"type": "array", "items": step}, failure=refusal)
 
 
 def exact_schema(task: Task) -> dict[str, Any]:
     """The schema for constrained decoding: each skill with as many arguments, and such, as it takes in this scene."""
     steps = [step for skill in task.skills if (step := _exact_step(task, skill)) is not None]
-    plan = {"type": "array", "items": {"anyOf": steps}, "maxItems": MAX_STEPS}
-    return _answer(plan, {"type": "string", "pattern": "^[A-Za-z0-9 ,.?'-]{0,120}$"})
+    plan = {"type": "array", "items": {"anyOf": steps}, "minItems": 1, "maxItems": MAX_STEPS}
+    refusal = _refusal({"type": "string", "pattern": "^[A-Za-z0-9 ,.?'-]{0,120}$"})
+    planned = _object(plan=plan, failure={"type": "null"})
+    return {"anyOf": [planned, _object(plan={"type": "array", "maxItems": 0}, failure=refusal)]}
 
 
-def _answer(plan: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
-    refusal = _object(reason={"type": "string", "enum": list(FAILURES)}, message=message)
-    return _object(plan=plan, failure={"anyOf": [{"type": "null"}, refusal]})
+def _refusal(message: dict[str, Any]) -> dict[str, Any]:
+    return _object(reason={"type": "string", "enum": list(FAILURES)}, message=message)
 
 
 def _exact_step(task: Task, skill: str) -> dict[str, Any] | None:

@@ -223,8 +223,11 @@ def load_local_model(model: str) -> LocalModel:
     source, there = _source(model.strip())
     try:
         from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
     except ImportError:
         raise UserError("a local model needs transformers: pip install 'embodied-control[local]'") from None
+    progress = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
         given = {"local_files_only": there, "trust_remote_code": False}
         tokenizer = AutoTokenizer.from_pretrained(source, **given)
@@ -232,6 +235,9 @@ def load_local_model(model: str) -> LocalModel:
     except Exception as error:  # the library has a dozen kinds; each means that there is no model
         line = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
         raise IntegrityError(f"model={model} cannot be used as a causal language model: {line}") from None
+    finally:
+        if progress:
+            logging.enable_progress_bar()
     return LocalModel(network, tokenizer, model.strip())
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,6 +152,30 @@ def test_a_mistake_is_a_line(words: list[str], mention: str, cli_here: Cli, tmp_
     assert mention in ended.err
     assert KEY not in ended.err
     assert not (tmp_path / "runs").exists()
+
+
+class Words:
+    """Stands in for a model in process: likes one step's words, then the end."""
+
+    name = "words"
+    asked = 0
+
+    def prompt_bound(self, question: Any) -> int:
+        return question.bytes
+
+    def score(self, question: Any, continuations: Sequence[str]) -> Any:
+        self.asked += 1
+        liked = "put the red block (red_block) in the white tray" if self.asked == 1 else "done"
+        values = tuple(0.0 if liked in text else -20.0 for text in continuations)
+        return SimpleNamespace(values=values, tokens=7)
+
+
+def test_saycan_weighs_words_with_the_controllers_critics(cli_here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("embodied.planning.local_model.load_local_model", lambda model: Words())
+    ended = cli_here(*WORDS, "planner=saycan", "model=words")
+    assert ended.code == 0, ended.err
+    assert steps_of(ended) == [("place", ["red_block", "left_tray"])]
+    assert (ended.result["llm"]["calls"], ended.result["llm"]["tokens_in"]) == (2, 14)
 
 
 def test_a_step_is_worth_to_its_controller_what_it_can_do() -> None:
