@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from embodied.errors import EmbodiedError, UserError
 from embodied.planning.asking import Answer
 from embodied.planning.checks import check_steps, relation_of
 from embodied.planning.naming import FAILURES, Names, clean
-from embodied.planning.places import parse_place
+from embodied.planning.places import find, parse_place
 from embodied.planning.plan import PLAN_SCHEMA, first_error, load_json, steps_from_data
 from embodied.types import PlanFailure, PlanStep, SceneDescription
 
@@ -26,23 +28,17 @@ MAX_MESSAGE = 200
 _BEGINS = re.compile(r"\{\s*\"|\[\s*[\[{]|[\[{]\s*$")
 """Brackets that are JSON's and not a sentence's."""
 _BROKEN = "its JSON is broken or cut off; answer in fewer words"
+NEAR_TARGET_M = 0.3
+"""Coordinates that a model gives, against its rules, are within this of a thing that the step names."""
 MAX_DEPTH = 20
 """Of JSON that is looked at; a plan has five levels."""
 Verify = Callable[[Sequence[PlanStep], SceneDescription], PlanFailure | None]
 """What can be said against steps in a scene."""
 
-_STEPS = PLAN_SCHEMA["items"]["properties"]
 ACCEPTED_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "plan": {
-            **PLAN_SCHEMA,
-            "items": {
-                **PLAN_SCHEMA["items"],
-                # Places are computed from what is in the scene: a model's coordinates would go unchecked.
-                "properties": {**_STEPS, "target_m": {"type": "null"}},
-            },
-        },
+        "plan": PLAN_SCHEMA,
         "failure": {
             "type": ["object", "null"],
             "properties": {"reason": {"enum": list(FAILURES)}, "message": {"type": "string", "maxLength": 2000}},
@@ -97,9 +93,12 @@ def read_answer(
         said = clean(str(failure.get("message", "")), MAX_MESSAGE) or "no plan"
         return PlanFailure(failure["reason"], f"the model says: {said}")
     try:
-        steps = tuple(_named(step, names) for step in steps_from_data(data.get("plan", []), "the answer"))
+        told = tuple(_named(step, names) for step in steps_from_data(data.get("plan", []), "the answer"))
     except UserError as error:
         raise AnswerError("schema", str(error)) from None
+    if any(_far_off(step, scene) for step in told):
+        raise AnswerError("schema", "target_m is not where the step's things are; leave it out, it is computed")
+    steps = tuple(replace(step, target_m=None) for step in told)
     against = check_steps(steps, scene) or verify(steps, scene)
     if against is not None:
         raise AnswerError("refused_plan", f"{against.reason}: {against.message}", against)
@@ -126,12 +125,18 @@ def _normal_place(arg: str) -> object:
 
 
 def _named(step: PlanStep, names: Names) -> PlanStep:
-    return PlanStep(
-        skill=step.skill,
-        args=tuple(names.to_scene(arg) for arg in step.args),
-        max_steps=step.max_steps,
-        avoid=tuple(names.to_scene(thing) for thing in step.avoid),
-    )
+    args, avoid = (tuple(names.to_scene(arg) for arg in each) for each in (step.args, step.avoid))
+    return replace(step, args=args, avoid=avoid)
+
+
+def _far_off(step: PlanStep, scene: SceneDescription) -> bool:
+    """Whether a model's coordinates speak of another place than its words; they are not used either way."""
+    if step.target_m is None:
+        return False
+    meant = [place for arg in step.args if (place := parse_place(arg)) is not None]
+    things = [thing for place in meant if (thing := find(scene, place.reference or "")) is not None]
+    points = [thing.position_m for thing in things] + [place.point_m for place in meant if place.point_m is not None]
+    return all(math.dist(step.target_m, point) > NEAR_TARGET_M for point in points)
 
 
 def _data_in(answer: Answer) -> Any:

@@ -6,6 +6,7 @@ The grammar is a JSON schema that `llguidance` turns into the tokens allowed nex
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import re
 import time
@@ -238,7 +239,14 @@ def load_local_model(model: str) -> LocalModel:
     finally:
         if progress:
             logging.enable_progress_bar()
-    return LocalModel(network, tokenizer, model.strip())
+    return LocalModel(network, tokenizer, f"{model.strip()}{_fingerprint(source)}")
+
+
+def _fingerprint(source: str) -> str:
+    """What tells a folder's model from another that takes its place: sizes and times of its files; empty for a name."""
+    files = sorted(path for path in Path(source).glob("*") if path.suffix in (".safetensors", ".json", ".jinja"))
+    told = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return f" ({hashlib.sha256(repr(told).encode()).hexdigest()[:12]})" if told else ""
 
 
 def _source(model: str) -> tuple[str, bool]:

@@ -92,6 +92,7 @@ ODD_BUT_GOOD = {
     "fenced": (f"```json\n{GOOD}\n```", None),
     "a bare list": (json.dumps(PLAN["plan"]), None),
     "thought": (f"<think>the tray {{is}} [left]</think>\n{GOOD}", None),
+    "as in a result file": (json.dumps([{**PLAN["plan"][0], "target_m": [1.3, 0.98, 0.43], "max_steps": None}]), None),
     "in the reasoning": (None, f"The answer is {GOOD}"),
     "empty and in the reasoning": ("", GOOD),
     "in parts": ([{"type": "text", "text": GOOD[:20]}, {"type": "text", "text": GOOD[20:]}], None),
