@@ -35,11 +35,12 @@ class CriticAffordance:
             observation: What the environment shows now; to be replaced as it changes.
         """
         self._ground, self.observation = ground, observation
-        self._critics = {
-            skill: Critic(controller)
-            for skill, controller in controllers.items()
+        judged = {
+            id(controller): Critic(controller)
+            for controller in {id(each): each for each in controllers.values()}.values()
             if isinstance(controller, TorchController) and controller.critic is not None
         }
+        self._critics = {skill: judged.get(id(controller)) for skill, controller in controllers.items()}
 
     def __call__(self, step: PlanStep, scene: SceneDescription) -> float:
         """Of one step, by itself, from where the robot is now."""
