@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class EmbodiedError(Exception):
@@ -31,11 +32,13 @@ class JobFailed(EmbodiedError):
 
     Attributes:
         reason: One word from the failure reasons of `embodied.types.FailureReason` or of the verb.
+        detail: What a result file says beside it.
     """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+        self.detail: dict[str, Any] = {}
 
 
 class ParityError(JobFailed):

@@ -19,6 +19,7 @@ from embodied.types import (
     SceneDescription,
     SceneState,
     Step,
+    StepOutcome,
 )
 
 
@@ -95,3 +96,12 @@ class Planner(Protocol):
     name: str
 
     def propose(self, instruction: str, scene: SceneDescription) -> Sequence[PlanStep] | PlanFailure: ...
+
+
+@runtime_checkable
+class RemindedPlanner(Planner, Protocol):
+    """A planner that is told before a further proposal what has become of its steps."""
+
+    def remind(self, history: Sequence[StepOutcome]) -> None:
+        """All that was done so far, in its order; takes the place of what was said before."""
+        ...

@@ -325,6 +325,16 @@ class PlanStep:
 
 
 @dataclass(frozen=True)
+class StepOutcome:
+    """What became of a step that was carried out."""
+
+    step: PlanStep
+    reached: bool
+    why: str
+    """In words."""
+
+
+@dataclass(frozen=True)
 class Subgoal:
     """A grounded step: what the controller is asked for, and which facts say that it is done."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from embodied.run.parts import RecorderMaker
     from robots.base import CheckedSceneEnv
     from robots.goal_layout import GoalLayout
+
+    from .planners import PlannerSettings
 
 Base = tuple[float, float, float, float]
 """A robot's base by hand: x, y, z (m, world) and yaw (degrees)."""
@@ -190,11 +192,28 @@ def make_seer(name: str, sight: Sight, base: BaseFrame | None) -> Describer:
     return SeeingDescriber(name, CaptionLooker(captioner), calibration, base)
 
 
-def make_planner(name: str) -> Planner:
-    """A planner by name."""
+def make_planner(
+    name: str, settings: PlannerSettings | None = None, say: Callable[[str], None] = lambda line: None
+) -> Planner:
+    """A planner by name.
+
+    Args:
+        name: One of `catalogue.PLANNERS`.
+        settings: Of those that ask a language model.
+        say: Takes a line about a cache that cannot be used.
+
+    Raises:
+        UserError: Its model cannot be had, or the settings do not fit it.
+    """
     from embodied.planning.rules import RulesPlanner
 
-    return {"rules": RulesPlanner}[name]()
+    from .planners import PlannerSettings, make_asking_planner
+
+    settings = settings or PlannerSettings()
+    if name == "rules":
+        settings.refuse_unused(name)
+        return RulesPlanner()
+    return make_asking_planner(name, settings, say)
 
 
 def controllers_for(skills: Sequence[str], robot: str, run: str) -> dict[str, Controller]:

@@ -117,7 +117,7 @@ def execute(name: str, arguments: Sequence[str]) -> int:
         outcome = module.run(config, folder)
     except JobFailed as failure:
         asked = {key: getattr(config, key) for key in ("scene", "instruction", "run", "bundle") if hasattr(config, key)}
-        detail = {**asked, "failure": {"reason": failure.reason, "message": str(failure)}}
+        detail = {**asked, **failure.detail, "failure": {"reason": failure.reason, "message": str(failure)}}
         outcome = Outcome(False, detail, (f"{failure.reason}: {failure}",))
     except ModuleNotFoundError as error:
         raise _missing(error) from None

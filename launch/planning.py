@@ -6,19 +6,24 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from embodied.errors import UserError
+from embodied.errors import JobFailed, UserError
 from embodied.planning.grounding import GroundingContext, ground
 from embodied.planning.plan import load_plan
+from embodied.planning.prompting import skills_of
+from embodied.planning.saycan import SayCanPlanner
 from embodied.protocols import Describer, Planner
 from embodied.types import SKILLS, Plan, PlanFailure, PlanStep, SceneDescription
 
 from . import build
+from .planners import AskingPlanner, PlannerSettings
 
 if TYPE_CHECKING:
     from embodied.hierarchy.monitor import ExecutionReport, StepRecord
     from robots.base import CheckedSceneEnv
+
+    from .affordance import CriticAffordance
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,9 @@ class Planned:
     report: ExecutionReport | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
     """`compiled_scene`, `states`, `timeline`, `video`, `contact_sheet`."""
+    llm: Mapping[str, Any] = field(default_factory=dict)
+    """What a language model was asked and what that took; empty where none was."""
+    llm_line: str = ""
 
     @property
     def ok(self) -> bool:
@@ -48,6 +56,7 @@ def plan(
     instruction: str,
     *,
     planner: str = "rules",
+    settings: PlannerSettings | None = None,
     describer: str = "oracle",
     robot: str = "auto",
     run: str = "",
@@ -64,6 +73,7 @@ def plan(
         scene: A shipped scene or the path of an MJCF file.
         instruction: In words; may be empty with `saved`.
         planner: Who plans.
+        settings: Of a planner that asks a language model.
         describer: Who says what is there.
         robot: `auto`, `fetch`, `point` or `none`.
         run: Whose controller acts; empty: the zoo's.
@@ -82,29 +92,51 @@ def plan(
         raise UserError("out= is needed to carry a plan out: the film and the states are written there")
     steps = load_plan(saved) if saved else None
     folder = Path(out) if execute and out is not None else None
-    with contextlib.closing(build.open_world(scene, robot, base, folder)) as world:
-        session = _Session(world, build.make_describer(describer, world), instruction)
-        made = session.plan(build.make_planner(planner), steps, refuse_unreachable=execute)
-        if folder is None or isinstance(made.plan, PlanFailure):
-            return made
-        return session.carry_out(made, run, film, folder, say)
+    # Before the scene: a model that cannot be had is said at once.
+    asked = build.make_planner(planner, settings, say) if steps is None else None
+    try:
+        with contextlib.closing(build.open_world(scene, robot, base, folder)) as world:
+            session = _Session(
+                world, build.make_describer(describer, world), instruction, run, refuse_unreachable=execute
+            )
+            made = session.plan(asked, steps)
+            if folder is not None and isinstance(made.plan, Plan):
+                made = session.carry_out(made, film, folder, say)
+            return replace(made, **used(asked))
+    except JobFailed as failure:
+        failure.detail |= {name: value for name, value in used(asked).items() if name == "llm"}
+        raise
+    finally:
+        if isinstance(asked, AskingPlanner):
+            asked.close()
+
+
+def used(planner: Planner | None) -> dict[str, Any]:
+    """What a language model was asked, as fields of `Planned`; nothing for a planner that asks none."""
+    if not isinstance(planner, AskingPlanner):
+        return {}
+    return {"llm": planner.usage(), "llm_line": planner.usage_line()}
 
 
 class _Session:
     """One instruction in one world."""
 
-    def __init__(self, world: CheckedSceneEnv, describer: Describer, instruction: str) -> None:
-        self._world, self._describer, self._instruction = world, describer, instruction
+    def __init__(
+        self, world: CheckedSceneEnv, describer: Describer, instruction: str, run: str, refuse_unreachable: bool
+    ) -> None:
+        self._world, self._describer, self._instruction, self._run = world, describer, instruction, run
+        self._context = GroundingContext.for_robot(world.spec.robot, refuse_unreachable=refuse_unreachable)
         self._planner: Planner | None = None
         self._source = "saved"
+        self._critics: CriticAffordance | None = None
 
-    def plan(self, planner: Planner, saved: Sequence[PlanStep] | None, refuse_unreachable: bool) -> Planned:
-        """The plan, grounded in what the describer says now."""
-        self._context = GroundingContext.for_robot(self._world.spec.robot, refuse_unreachable=refuse_unreachable)
+    def plan(self, planner: Planner | None, saved: Sequence[PlanStep] | None) -> Planned:
+        """The plan, grounded in what the describer says now; `saved` steps, or those of the planner."""
         description = self._describer.describe(())
-        if saved is None:
+        if planner is not None:
             self._planner, self._source = planner, planner.name
-        proposed = planner.propose(self._instruction, description) if saved is None else saved
+            self._adapt(planner)
+        proposed = planner.propose(self._instruction, description) if planner is not None else saved or ()
         made = proposed if isinstance(proposed, PlanFailure) else self._ground(proposed, description)
         subgoals = () if isinstance(made, PlanFailure) else made.subgoals
         placement = self._world.placement
@@ -117,7 +149,23 @@ class _Session:
             notes=placement.notes,
         )
 
-    def carry_out(self, made: Planned, run: str, film: bool, folder: Path, say: Callable[[str], None]) -> Planned:
+    def _adapt(self, planner: Planner) -> None:
+        """Tells a planner that asks a model what this robot can do, and what its controllers hold of a step."""
+        if isinstance(planner, AskingPlanner):
+            planner.adapt(skills_of(self._world.spec.robot), self._against)
+        if isinstance(planner, SayCanPlanner):
+            build.one_thread()
+            from .affordance import CriticAffordance
+
+            controllers = build.controllers_for(SKILLS, self._world.spec.robot, self._run)
+            self._critics = CriticAffordance(controllers, self._ground, self._world.reset(0))
+            planner.affordance = self._critics
+
+    def _against(self, steps: Sequence[PlanStep], seen: SceneDescription) -> PlanFailure | None:
+        made = self._ground(steps, seen)
+        return made if isinstance(made, PlanFailure) else None
+
+    def carry_out(self, made: Planned, film: bool, folder: Path, say: Callable[[str], None]) -> Planned:
         """Moves the robot, and writes the evidence into `folder`."""
         from embodied.hierarchy.executor import Executor
 
@@ -125,13 +173,15 @@ class _Session:
 
         assert isinstance(made.plan, Plan)
         build.one_thread()
-        controllers = build.controllers_for(SKILLS, self._world.spec.robot, run)
+        controllers = build.controllers_for(SKILLS, self._world.spec.robot, self._run)
         executor = Executor(self._world, controllers, self._describer, self._planner, ground=self._ground)
         executor.check(made.plan)
         names = [f"{s.skill}({', '.join(s.args)})" for s in made.plan.subgoals]
         recorder = Recorder(self._world, folder, lambda: self._describer.describe(()), names, film)
 
         def progress(record: StepRecord) -> None:
+            if self._critics is not None:
+                self._critics.observation = record.observation
             if record.reached:
                 say(f"reached {recorder.name(record.subgoal)} at step {record.step}")
 

@@ -45,6 +45,8 @@ def planned_record(planned: Planned) -> dict[str, Any]:
         record |= {"plan": plan_to_json(planned.plan), "planner": planned.plan.planner, "in_reach": planned.in_reach}
     else:
         record["failure"] = {"reason": planned.plan.reason, "message": planned.plan.message}
+    if planned.llm:
+        record["llm"] = planned.llm
     if planned.report is not None:
         record |= planned.report.to_dict()
         if not planned.report.ok:

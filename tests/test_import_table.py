@@ -13,24 +13,26 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_NAMES = "types errors protocols spec rng facts colours labels binding bundle_format wire seal"
 FIRST = {f"embodied.{name}" for name in FIRST_NAMES.split()}
-ENCODER = {"embodied.text_encoder"}
+SECOND = {"embodied.text_encoder", "embodied.hub"}
 HEAVY = {
     "torch", "mujoco", "gymnasium", "gymnasium_robotics", "hydra", "omegaconf", "onnx", "onnxruntime", "open_clip",
     "transformers", "h5py", "matplotlib", "PIL", "imageio", "jsonschema", "safetensors", "httpx", "openai", "tqdm",
     "tensorboard", "onnxscript", "yaml", "stable_baselines3", "sb3_contrib", "rliable", "scipy", "huggingface_hub",
+    "llguidance",
 }  # fmt: skip
 
 # package: (ours that it may import beside itself, heavy third parties)
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "first": (set(), set()),
     "embodied.text_encoder": (FIRST, {"torch", "transformers", "safetensors"}),
+    "embodied.hub": (FIRST, {"huggingface_hub"}),
     "robots": (FIRST, {"mujoco", "gymnasium", "gymnasium_robotics", "PIL"}),
     "vlm_describer": (
-        FIRST | ENCODER,
+        FIRST | SECOND,
         {"torch", "open_clip", "transformers", "safetensors", "huggingface_hub", "scipy", "h5py", "PIL", "matplotlib"},
     ),
     "embodied.learning": (FIRST, {"torch", "h5py", "safetensors"}),
-    "embodied.planning": (FIRST | ENCODER, {"torch", "httpx", "openai", "jsonschema"}),
+    "embodied.planning": (FIRST | SECOND, {"torch", "transformers", "llguidance", "jsonschema"}),
     "embodied.hierarchy": (FIRST, set()),
     "embodied.run": (FIRST, {"tqdm", "tensorboard", "torch.utils.tensorboard"}),
     "embodied.export": (FIRST | {"embodied.learning"}, {"torch", "onnx", "onnxruntime"}),

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embodied import hub
 from embodied.errors import IntegrityError, UserError
-from vlm_describer import hub
 from vlm_describer.clip_model import digest, quiet
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")

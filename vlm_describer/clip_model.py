@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from embodied import hub
 from embodied.errors import IntegrityError, UserError, unknown_name
 from embodied.types import FloatArray
-from vlm_describer import clip_names, hub
+from vlm_describer import clip_names
 
 LOCAL = "local-dir:"
 CONFIG = "open_clip_config.json"

@@ -30,7 +30,7 @@ from embodied.hierarchy.motion import (
     way_to_touch,
     way_up,
 )
-from embodied.protocols import Controller
+from embodied.protocols import Controller, RemindedPlanner
 from embodied.types import (
     FailureReason,
     FloatArray,
@@ -40,6 +40,7 @@ from embodied.types import (
     PlanFailure,
     PlanStep,
     Predicate,
+    StepOutcome,
     Subgoal,
 )
 
@@ -260,8 +261,7 @@ class Execution:
         """The same step in the scene as it is now described."""
         if self.x.ground is None:
             return subgoal
-        step = PlanStep(subgoal.skill, subgoal.args, max_steps=subgoal.max_steps, avoid=subgoal.avoid)
-        plan = self.x.ground([step], self.x.describer.describe(self.x.look()))
+        plan = self.x.ground([_step_of(subgoal)], self.x.describer.describe(self.x.look()))
         return plan if isinstance(plan, PlanFailure) else plan.subgoals[0]
 
     def _replan(self, queue: list[Subgoal]) -> list[Subgoal]:
@@ -272,6 +272,8 @@ class Execution:
             return queue
         self.replans += 1
         scene = self.x.describer.describe(self.x.look())
+        if isinstance(planner, RemindedPlanner):
+            planner.remind([StepOutcome(_step_of(e.subgoal), e.reached, e.why) for e in self.entries])
         steps = planner.propose(self.plan.instruction, scene)
         plan = steps if isinstance(steps, PlanFailure) else ground(steps, scene)
         if isinstance(plan, PlanFailure):
@@ -329,3 +331,8 @@ class Execution:
 
     def _hold_steps(self) -> int:
         return math.ceil(self.config.hold_s * self.env.spec.control_hz)
+
+
+def _step_of(subgoal: Subgoal) -> PlanStep:
+    """The step that a subgoal was grounded from, without its target."""
+    return PlanStep(subgoal.skill, subgoal.args, max_steps=subgoal.max_steps, avoid=subgoal.avoid)

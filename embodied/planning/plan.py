@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,16 +149,41 @@ def _step(item: dict[str, Any]) -> PlanStep:
     )
 
 
-def _validate(data: Any, what: str) -> None:
-    """UserError at the first place where the data breaks the schema."""
+def load_json(text: str, start: int = 0) -> tuple[Any, int]:
+    """The JSON value that begins at a place of the text, and where it ends.
+
+    Raises:
+        ValueError: There is none there, it is too deep, holds NaN or infinity, or a key twice.
+    """
+    decoder = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+    try:
+        return decoder.raw_decode(text, start)
+    except RecursionError:
+        raise ValueError("it is too deep") from None
+
+
+def first_error(schema: Mapping[str, Any], data: Any) -> str:
+    """Where the data breaks the schema, and how, on one line; empty where it does not.
+
+    Raises:
+        UserError: The package jsonschema is not installed.
+    """
     try:
         import jsonschema
     except ImportError as error:
         raise UserError("reading a plan needs jsonschema: pip install 'embodied-control[plan]'") from error
-    wrong = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(PLAN_SCHEMA).iter_errors(data))
-    if wrong is not None:
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.absolute_path)
-        raise UserError(f"{what}{', at ' + where if where else ''}: {_one_line(wrong.message)}")
+    wrong = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
+    if wrong is None:
+        return ""
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.absolute_path)
+    return f"{'at ' + where + ': ' if where else ''}{_one_line(wrong.message)}"
+
+
+def _validate(data: Any, what: str) -> None:
+    """UserError at the first place where the data breaks the schema."""
+    error = first_error(PLAN_SCHEMA, data)
+    if error:
+        raise UserError(f"{what}{', ' if error.startswith('at ') else ': '}{error}")
     if not _finite(data):
         raise UserError(f"{what}: target_m holds a number that is not finite")
 

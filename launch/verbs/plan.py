@@ -6,12 +6,14 @@ import sys
 from dataclasses import dataclass
 
 from embodied.errors import JobFailed, UserError
+from embodied.planning.budget import BudgetConfig
 from embodied.types import Plan
 
 from ..api import Planned
 from ..catalogue import PLANNERS
 from ..keys import key
 from ..outcome import Outcome, RunFolder
+from ..planners import PlannerSettings
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,30 @@ class KEYS:
     scene: str = key("a shipped scene or the path of an MJCF file", literal=True)
     instruction: str = key("what the robot shall do, in words; required without plan=", "", literal=True)
     planner: str = key("who plans", "rules", choices=PLANNERS)
+    base_url: str = key(
+        "openai: a server's address up to and with /v1; default: OPENAI_BASE_URL; its key is OPENAI_API_KEY of the "
+        "environment",
+        "", literal=True,
+    )  # fmt: skip
+    model: str = key(
+        "openai: the model's name on the server; transformers, saycan: its folder or hub name", "", literal=True
+    )
+    key_file: str = key("openai: a file that holds the server's key instead of OPENAI_API_KEY", "", literal=True)
+    votes: int = key("answers to one question; the plan that most agree on counts", PlannerSettings.votes, minimum=1)
+    temperature: float | None = key(
+        "of a model's answers; default: 0, with votes= 0.3", PlannerSettings.temperature, minimum=0
+    )
+    timeout_s: float = key("openai: longest wait for one answer", PlannerSettings.timeout_s, unit="s", minimum=0.001)
+    notes: str = key("what a model should know of the place, in words", "", literal=True)
+    cache: str = key("file that keeps models' answers, or none; default: in the user's cache folder", "", literal=True)
+    record: str = key("a file to append a model's answers to, for planner=replay", "", literal=True)
+    answers: str = key("replay: a file of recorded answers", "", literal=True)
+    budget_calls: int = key("most requests to a model, retries included", BudgetConfig.calls, minimum=0)
+    budget_tokens: int = key("most tokens of prompts and answers", BudgetConfig.tokens, minimum=0)
+    budget_seconds: float = key("longest time spent on a model", BudgetConfig.seconds, unit="s", minimum=0)
+    budget_cost: float | None = key("most money, in the currency of the prices; default: no limit", None, minimum=0)
+    price_in: float = key("price of a million tokens of prompt", BudgetConfig.price_in, minimum=0)
+    price_out: float = key("price of a million tokens of answer", BudgetConfig.price_out, minimum=0)
     describer: str = key("who says what is in the scene", "oracle", choices=("oracle",))
     robot: str = key("auto: by the scene's looks", "auto", choices=("auto", "fetch", "point", "none"))
     run: str = key("whose controller acts: run folder or zoo:<name>; default: the zoo's", "", literal=True)
@@ -43,6 +69,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 
     if not config.instruction.strip() and not config.plan:
         raise UserError("instruction= is required (or plan= with a saved plan): what shall the robot do?")
+    planner_settings(config).refuse_unused(config.planner)
     if config.run:
         api.load_controller(config.run)
     try:
@@ -62,16 +89,31 @@ def _plan(config: KEYS, folder: RunFolder) -> Planned:
     from .. import api, build
 
     return api.plan(
-        config.scene, config.instruction, planner=config.planner, describer=config.describer, robot=config.robot,
+        config.scene, config.instruction, planner=config.planner,
+        settings=planner_settings(config), describer=config.describer, robot=config.robot,
         run=config.run, base=build.parse_base(config.base), saved=config.plan or None, execute=config.execute,
         film=config.film, out=folder.unmade, say=lambda line: print(line, file=sys.stderr),
     )  # fmt: skip
 
 
+def planner_settings(config: KEYS) -> PlannerSettings:
+    """The keys about language models as what they configure."""
+    budget = BudgetConfig(
+        config.budget_calls, config.budget_tokens, config.budget_seconds, config.budget_cost, config.price_in,
+        config.price_out,
+    )  # fmt: skip
+    return PlannerSettings(
+        base_url=config.base_url, model=config.model, key_file=config.key_file, votes=config.votes,
+        temperature=config.temperature, timeout_s=config.timeout_s, notes=config.notes, cache=config.cache,
+        record=config.record, answers=config.answers, budget=budget,
+    )  # fmt: skip
+
+
 def lines(planned: Planned) -> list[str]:
     """The plan, what became of it, and where the files are."""
+    asked = [planned.llm_line] if planned.llm_line else []
     if not isinstance(planned.plan, Plan):
-        return [f"no plan: {planned.plan.reason}: {planned.plan.message}"]
+        return [f"no plan: {planned.plan.reason}: {planned.plan.message}", *asked]
     found = list(planned.notes)
     for number, (subgoal, near) in enumerate(zip(planned.plan.subgoals, planned.in_reach, strict=True), 1):
         x, y, z = subgoal.target_m
@@ -86,4 +128,4 @@ def lines(planned: Planned) -> list[str]:
         ]
         found += [f"failed: {planned.report.reason}: {planned.report.message}"] if not planned.report.ok else []
         found += [f"{name.replace('_', ' ')}: {path}" for name, path in planned.files.items()]
-    return found
+    return found + asked

@@ -24,6 +24,7 @@ from embodied.types import (
     Predicate,
     SceneDescription,
     SceneState,
+    StepOutcome,
     Subgoal,
 )
 
@@ -235,6 +236,25 @@ def test_when_retries_are_used_up_the_planner_is_asked_once(run: Callable, world
     assert not report.ok
     assert (report.replans, planner.asked) == (1, 2)
     assert report.subgoals[0].attempts == 4
+
+
+def test_a_planner_with_a_memory_is_told_what_was_done_and_what_failed(
+    run: Callable, world: Any, scripted: Any
+) -> None:
+    class Reminded(Script):
+        told: tuple[StepOutcome, ...] = ()
+
+        def remind(self, history: Sequence[StepOutcome]) -> None:
+            self.told = tuple(history)
+
+    state, planner = world.scene_state(), Reminded([PlanStep("touch", ("blue_block",))])
+    far = reach((1.3, 0.7, 9.0), max_steps=5)
+    report, _ = run(touch(state, "red_block"), far, controller=scripted(), planner=planner)
+    assert [(item.step.skill, item.step.args[0], item.reached) for item in planner.told] == [
+        ("touch", "red_block", True),
+        ("reach", "1.3,0.7,9.0", False),
+    ]
+    assert planner.told[1].why == report.subgoals[1].why != ""
 
 
 def test_what_was_done_is_not_done_again(run: Callable, world: Any, scripted: Any) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from embodied import hub
 from embodied.errors import IntegrityError, UserError
-from vlm_describer import hub
 from vlm_describer.clip_model import load_clip
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
