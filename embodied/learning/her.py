@@ -185,8 +185,8 @@ class HindsightReplay:
         goal: FloatArray,
         mask: BoolArray,
     ) -> Outcome:
-        """What is reached at the moments that `_look_ahead` asks for, each (B, K): now and after each step that is summed,
-        then `settle` steps after each of these."""
+        """What is reached at the moments that `_look_ahead` asks for, each (B, K): now and after each step that is
+        summed, then `settle` steps after each of these."""
         count = self._steps_summed
         ahead = np.arange(1 + count)
         if self._ending_share:
