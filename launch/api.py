@@ -12,10 +12,12 @@ bundle = api.export(controller, "runs/bundle")
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embodied.errors import UserError
 from embodied.protocols import Controller, Env
 from embodied.types import Frame, Goal, SceneDescription
 
@@ -100,6 +102,10 @@ def evaluate(
         env.close()
 
 
+EXPORTED = "exported"
+"""In a bundle's provenance: what it was made of."""
+
+
 @dataclass(frozen=True)
 class Exported:
     """A bundle that was proved equal, and success in closed loop."""
@@ -125,6 +131,7 @@ def export(
 
     Raises:
         ParityError: The file answers differently; nothing is left behind.
+        UserError: `out` holds something else, or the bundle of another controller or another trace.
     """
     from embodied.deploy.policy import OnnxController
     from embodied.export.bundle import export_bundle
@@ -132,10 +139,28 @@ def export(
     from embodied.export.recording import record_steps
     from embodied.run.evaluate import evaluate as run_evaluation
 
+    asked = {"run": source, "weights_sha256": controller.weights_sha256, "trace_steps": trace_steps, "seed": seed}
+    _refuse_other_bundle(Path(out), asked)
     env = make_env(controller.manifest.task)
     with contextlib.closing(env):
         trace = record_steps(env, controller, seed, trace_steps)
-        told = {"run": source, "exporter_git_commit": git_commit(), **controller.extra}
+        told = {"run": source, "exporter_git_commit": git_commit(), **controller.extra, EXPORTED: asked}
         result = export_bundle(controller, trace, Path(out), provenance=told)
         both = closed_loop_success(env, controller, OnnxController(result.bundle), run_evaluation, episodes, seed)
     return Exported(result, both.policy, both.file)
+
+
+def _refuse_other_bundle(out: Path, asked: Mapping[str, Any]) -> None:
+    """A bundle is made again in its place only from the same run (or the same weights) with the same trace."""
+    from embodied.bundle_format import MANIFEST_FILE, read_manifest
+
+    if not (out / MANIFEST_FILE).is_file():
+        return
+    before = read_manifest(out).provenance.get(EXPORTED, {})
+    source = "run" if asked["run"] else "weights_sha256"
+    for name in (source, "trace_steps", "seed"):
+        if before.get(name) != asked[name]:
+            raise UserError(
+                f"'{out}' holds a bundle with other settings ({name}={before.get(name)}, not {asked[name]}) already: "
+                "choose another out="
+            )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
+
+from embodied.errors import unknown_name
 
 DESCRIBERS = ("oracle", "clip", "blip")
 PLANNERS = ("rules", "openai", "transformers", "saycan", "replay")
@@ -24,7 +26,32 @@ def scene_names() -> list[str]:
 
 def zoo_names() -> list[str]:
     """Shipped controllers."""
-    import embodied
+    from embodied.learning.shipped import zoo_names as names
 
-    folder = Path(embodied.__file__).parent / "zoo"
-    return sorted(path.parent.name for path in folder.glob("*/manifest.json"))
+    return sorted(names())
+
+
+def check_controller(key: str, arguments: Sequence[str]) -> None:
+    """Refuses words that name a controller which is not there, before anything that takes seconds is imported.
+
+    Args:
+        key: Whose value is a controller: `zoo:<name>` or a folder.
+        arguments: The user's `key=value` words.
+
+    Raises:
+        UserError: There is no such controller.
+    """
+    from embodied.learning.shipped import check_reference
+
+    for name, _, value in (word.partition("=") for word in arguments):
+        if name == key and value:
+            check_reference(value)
+
+
+def check_task(task: str) -> None:
+    """
+    Raises:
+        UserError: There is no such task.
+    """
+    if task not in task_names() and not task.startswith("gym:"):
+        raise unknown_name("task", task, (*task_names(), "gym:<id>"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from embodied.errors import UserError
 
-from .keys import check_required, check_values, convert, key_fields, split_arguments
+from .keys import check_required, check_values, convert, expected, key_fields, nested_fields, split_arguments
 
 CONF = Path(__file__).parent / "conf"
 
@@ -32,18 +33,25 @@ def _writable(node: DictConfig) -> DictConfig:
     return node
 
 
-def hydra_config(cls: type, arguments: Sequence[str], delta_keys: Sequence[str] = ()) -> Any:
+def hydra_config(cls: type, arguments: Sequence[str], delta_keys: Sequence[str] = (), complete: bool = True) -> Any:
     """The verb's frozen configuration.
 
     Precedence: defaults of the dataclasses, then the named deltas in the order of `delta_keys`
     (`conf/delta/<key>/<value>.yaml`, where there is one), then what the user gave. Text is never parsed: only
     numbers, truth values, lists and nested keys pass through Hydra's override grammar.
 
+    Args:
+        cls: The verb's keys.
+        arguments: The user's `key=value` words.
+        delta_keys: Keys whose value names a delta.
+        complete: Whether required keys have to be there.
+
     Raises:
         UserError: An unknown key, a value of the wrong type or out of range.
     """
     given = split_arguments(cls, arguments)
-    check_required(cls, given)
+    if complete:
+        check_required(cls, given)
     hints = get_type_hints(cls)
     own = key_fields(cls)
     typed = {name: convert(name, text, hints[name]) for name, text in given.items() if name in own}
@@ -53,8 +61,8 @@ def hydra_config(cls: type, arguments: Sequence[str], delta_keys: Sequence[str] 
         value = typed.get(name, getattr(node, name))
         if isinstance(value, str) and value and (CONF / "delta" / name / f"{value}.yaml").is_file():
             deltas.append(f"+delta/{name}@_global_={value}")
-    overrides = [f"{name}={text}" for name, text in given.items() if name not in own]
-    composed = _compose(node, deltas, overrides)
+    overrides = {name: text for name, text in given.items() if name not in own}
+    composed = _compose(node, deltas, overrides, _nested_hints(cls))
     try:
         config = OmegaConf.to_object(composed)
     except (ValueError, OmegaConfBaseException) as error:
@@ -65,16 +73,28 @@ def hydra_config(cls: type, arguments: Sequence[str], delta_keys: Sequence[str] 
     return config
 
 
-def _compose(node: DictConfig, deltas: Sequence[str], overrides: Sequence[str]) -> DictConfig:
+def _nested_hints(cls: type) -> dict[str, Any]:
+    """`group.key` to its type."""
+    return {f"{group}.{f.name}": hint for group, inner in nested_fields(cls).items() for f, hint in inner}
+
+
+def _compose(
+    node: DictConfig, deltas: Sequence[str], overrides: Mapping[str, str], hints: Mapping[str, Any]
+) -> DictConfig:
+    words = [f"{name}={text}" for name, text in overrides.items()]
     ConfigStore.instance().store(name="verb", node=node)
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(version_base=None, config_dir=str(CONF)):
-            return compose("verb", overrides=[*deltas, *overrides])
+            return compose("verb", overrides=[*deltas, *words])
     except (HydraException, OmegaConfBaseException) as error:
         message = _one_line(error)
-        told = any(word.partition("=")[0] in message for word in overrides)
-        raise UserError(message if told else f"cannot read {' '.join(overrides)}: {message}") from None
+        named = [name for name in overrides if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", message)]
+        culprit = named or (list(overrides) if len(overrides) == 1 else [])
+        if len(culprit) == 1:
+            (name,) = culprit
+            raise UserError(f"{name}={overrides[name]}: expected {expected(hints[name])}") from None
+        raise UserError(f"cannot read {' '.join(words)}: {message}") from None
 
 
 def _one_line(error: BaseException) -> str:

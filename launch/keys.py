@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +26,7 @@ def key(
     literal: bool = False,
     minimum: float | None = None,
     refused: str = "",
+    of: Sequence[str] = (),
 ) -> Any:
     """A field of a verb's keys.
 
@@ -36,11 +39,13 @@ def key(
         minimum: The least valid number.
         refused: Why the verb takes no such key although its keys are built on those of a verb that does; it is not
             listed then.
+        of: Values of another key (a suite, a driver) that look at this one, where not all do.
     """
     required = default is _NO_DEFAULT
     meta = {
-        "help": help, "unit": unit, "choices": tuple(choices), "literal": literal, "minimum": minimum,
-        "required": required, "refused": refused,
+        "help": f"{', '.join(of)}: {help}" if of else help, "unit": unit, "choices": tuple(choices),
+        "literal": literal, "minimum": minimum,
+        "required": required, "refused": refused, "of": tuple(of),
     }  # fmt: skip
     return field(default="" if required else default, metadata=meta)
 
@@ -138,11 +143,23 @@ def split_arguments(cls: type, arguments: Sequence[str]) -> dict[str, str]:
                 raise UserError(f"{name}= {key_fields(cls)[name].metadata['refused']}")
             groups = [f"{group}.*" for group in nested_fields(cls)]
             own = [item for item in all_key_names(cls) if "." not in item]
-            raise unknown_name("key", name, [*own, *groups] if "." not in name else all_key_names(cls))
+            raise unknown_name("key", name, [*own, *groups]) if "." not in name else _unknown_nested(cls, name)
         if name in given:
             raise UserError(f"the key '{name}' is given twice")
         given[name] = value
     return given
+
+
+def _unknown_nested(cls: type, name: str) -> UserError:
+    """An error for an unknown `group.key`: there are too many to name them all."""
+    known, group = [item for item in all_key_names(cls) if "." in item], name.partition(".")[0]
+    near = get_close_matches(name, known, n=3) or [item for item in known if item.endswith(f".{name.split('.')[-1]}")]
+    if near:
+        return UserError(f"unknown key '{name}'; did you mean {' or '.join(near)}?")
+    groups = sorted({item.partition(".")[0] for item in known})
+    own = [item for item in known if item.startswith(f"{group}.")]
+    told = f"keys of {group}: {', '.join(own)}" if own else f"groups: {', '.join(f'{item}.*' for item in groups)}"
+    return UserError(f"unknown key '{name}'; {told if known else 'the verb has no keys with a dot'}")
 
 
 def check_required(cls: type, given: Mapping[str, str]) -> None:
@@ -177,7 +194,7 @@ def convert(name: str, text: str, hint: Any) -> Any:
 
 
 def check_values(cls: type, values: Mapping[str, Any]) -> None:
-    """Refuses words that are not among the choices and numbers below the minimum (NaN included)."""
+    """Refuses words that are not among the choices or stand twice in a list, and numbers below the minimum (or NaN)."""
     for name, f in key_fields(cls).items():
         value, meta = values[name], f.metadata
         if value is None:
@@ -185,6 +202,8 @@ def check_values(cls: type, values: Mapping[str, Any]) -> None:
         for item in value if isinstance(value, list | tuple) else (value,):
             if meta["choices"] and item not in meta["choices"]:
                 raise unknown_name(f"{name}", str(item), meta["choices"])
+            if isinstance(item, str) and isinstance(value, list | tuple) and Counter(value)[item] > 1:
+                raise UserError(f"{name}={','.join(value)} names {item} twice")
             if meta["minimum"] is not None and not item >= meta["minimum"]:
                 raise UserError(f"{name}={item}: must be at least {meta['minimum']}")
 
@@ -202,23 +221,43 @@ def light_config(cls: type, arguments: Sequence[str]) -> Any:
     return cls(**values)
 
 
-def help_text(verb: str, summary: str, cls: type) -> str:
-    """The page that `embodied <verb> --help` prints."""
+def help_text(verb: str, summary: str, cls: type, config: Any = None, note: str = "") -> str:
+    """The page that `embodied <verb> --help` prints.
+
+    Args:
+        verb: Its name.
+        summary: What it does.
+        cls: Its keys.
+        config: One of these whose values are shown as the defaults; None: those of the class.
+        note: Stands before the keys.
+    """
     hints = get_type_hints(cls)
     rows = []
     for name, f in key_fields(cls).items():
         if f.metadata["refused"]:
             continue
-        rows.append((f"{name}=", _kind_text(f, hints[name]), _default_text(f), f.metadata["help"]))
+        rows.append((f"{name}=", _kind_text(f, hints[name]), _default_text(f, config), f.metadata["help"]))
     for group, inner in nested_fields(cls).items():
         words = field_docs(base_type(hints[group])[0])
         rows += [
-            (f"{group}.{f.name}=", _type_name(hint), _plain_default(f), words.get(f.name, "")) for f, hint in inner
-        ]
+            (f"{group}.{f.name}=", _type_name(hint), _plain_default(f, config and getattr(config, group)),
+             words.get(f.name, ""))
+            for f, hint in inner
+        ]  # fmt: skip
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-    lines = [f"embodied {verb} key=value ...", "", summary, ""]
+    lines = [f"embodied {verb} key=value ...", "", summary, "", *([note, ""] if note else [])]
     lines += ["  " + "  ".join([*(row[i].ljust(widths[i]) for i in range(3)), row[3]]).rstrip() for row in rows]
     return "\n".join(lines)
+
+
+def with_hidden(config: Any) -> Any:
+    """A configuration whose empty keys show what the hidden fields that they stand for say (`nested`)."""
+    hidden = {}
+    for f in fields(config):
+        for name in f.metadata.get("hidden", ()):
+            if getattr(config, name) is None:
+                hidden[name] = getattr(getattr(config, f.name), name)
+    return replace(config, **hidden)
 
 
 def field_docs(cls: type) -> dict[str, str]:
@@ -244,18 +283,32 @@ def _kind_text(f: Field[Any], hint: Any) -> str:
     return f"{text} [{f.metadata['unit']}]" if f.metadata["unit"] else text
 
 
-def _default_text(f: Field[Any]) -> str:
-    if f.metadata["required"]:
+def _default_text(f: Field[Any], config: Any) -> str:
+    value = f.default if config is None else getattr(config, f.name)
+    if f.metadata["required"] and not value:
         return "required"
-    if isinstance(f.default, tuple):
-        return ",".join(map(str, f.default))
-    return "" if f.default in (None, "") else str(f.default)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "" if value in (None, "") else str(value)
 
 
-def _plain_default(f: Field[Any]) -> str:
+def _plain_default(f: Field[Any], config: Any) -> str:
+    if config is not None:
+        return str(getattr(config, f.name))
     if f.default is not MISSING:
         return str(f.default)
     return str(f.default_factory()) if f.default_factory is not MISSING else ""
+
+
+def expected(hint: Any) -> str:
+    """What a key of this type takes, in words."""
+    kind, optional = base_type(hint)
+    if (item := list_item(hint)) is not None:
+        return (
+            f"a list such as [64,64] of {'whole numbers' if item is int else 'numbers' if item is float else 'words'}"
+        )
+    noun = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}.get(kind, kind.__name__)
+    return f"{noun} or null" if optional else noun
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -27,6 +28,8 @@ RESULT_FILE = "result.json"
 CONFIG_FILE = "config.yaml"
 BEGUN_FILE = "begun.json"
 """What a training leaves when it begins (`embodied.run.same`)."""
+FOLDER_KEYS = ("out", "run_dir", "resume")
+"""Keys that say where a run lies and whether it goes on, not what it is."""
 VERSIONED = ("numpy", "torch", "mujoco", "gymnasium", "gymnasium-robotics", "onnx", "onnxruntime", "hydra-core")
 NO_LLM = {"calls": 0, "cached": 0, "tokens_in": 0, "tokens_out": 0, "cost": 0.0, "seconds": 0.0}
 
@@ -44,21 +47,24 @@ class Outcome:
 class RunFolder:
     """The folder of one run; made when something is first written into it."""
 
-    def __init__(self, verb: str, given: str = "", label: str = "", words: Sequence[str] = ()) -> None:
+    def __init__(
+        self, verb: str, given: str = "", label: str = "", words: Sequence[str] = (), settings: Any = None
+    ) -> None:
         """
         Args:
             verb: Names the default folder.
             given: A folder that the user chose.
             label: Ends the default folder's name.
             words: The `key=value` words that the user gave.
+            settings: What the run is asked for: a configuration object or a mapping.
         """
         self.verb = verb
         self.words = tuple(words)
+        self._settings = settings
         self._key = "run_dir" if verb == "train" else "out"
         # To the microsecond: two runs of one second must not share a folder.
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S-%f")
-        plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", label).strip("-.")[:40]
-        default = Path("runs") / verb / "-".join(part for part in (stamp, plain) if part)
+        default = Path("runs") / verb / "-".join(part for part in (stamp, file_name(label)[:40]) if part)
         if given and Path(given).expanduser().exists() and not Path(given).expanduser().is_dir():
             raise UserError(f"'{given}' is a file: give the path of a folder for what this makes")
         self._path = Path(given).expanduser().absolute() if given else _fresh(default.absolute())
@@ -67,6 +73,11 @@ class RunFolder:
     def unmade(self) -> Path:
         """The path, whether it is there or not."""
         return self._path
+
+    @property
+    def asked(self) -> list[str]:
+        """The keys that the user gave."""
+        return [word.partition("=")[0] for word in self.words]
 
     @property
     def path(self) -> Path:
@@ -81,27 +92,53 @@ class RunFolder:
             raise self._unmakeable(error) from None
         return self._path
 
-    def refuse_others(self, resume: bool | None, about: Mapping[str, Any]) -> None:
+    def refuse_others(self, resume: bool | None, about: Mapping[str, Any], leaves: Sequence[str] = ()) -> None:
         """Refuses a folder that holds what another run left, so that it is not written over.
 
         Args:
             resume: Whether a run of the same verb is to be gone on with; None: the verb has no such thing, and makes
-                what it made there again.
+                what it made there again where it is asked for the same.
             about: What the result of such a run has to say of itself: name and value.
+            leaves: What the verb writes there besides, by name.
 
         Raises:
             UserError: The folder is another run's.
         """
-        taken = [name for name in (RESULT_FILE, CONFIG_FILE, BEGUN_FILE) if (self._path / name).exists()]
-        if not taken:
+        names = (RESULT_FILE, CONFIG_FILE, BEGUN_FILE)
+        taken = [name for name in names if (self._path / name).exists()]
+        others = [name for name in leaves if (self._path / name).exists()] if not taken else []
+        if not taken and not others:
             return
         holder, result = self._holder()
         same = holder in (None, self.verb) and all(result.get(name, value) == value for name, value in about.items())
-        if same and (resume or (resume is None and holder is not None)):
+        differs = self.other_setting() if same and holder and resume is None else ""
+        if same and not others and (resume or (resume is None and holder is not None and not differs)):
             return
-        what = f"a run of 'embodied {holder}'" if holder else f"{', '.join(taken)} of something else"
-        go_on = "go on with resume=auto, or " if same and holder else ""
-        raise UserError(f"'{self._path}' holds {what} already: {go_on}choose another {self._key}=")
+        what = f"a run of 'embodied {holder}'" if holder else f"{', '.join(taken + others)} of something else"
+        with_others = f" with other settings ({differs})" if differs else ""
+        go_on = "go on with resume=auto, or " if same and holder and resume is not None else ""
+        raise UserError(f"'{self._path}' holds {what}{with_others} already: {go_on}choose another {self._key}=")
+
+    def other_setting(self) -> str:
+        """The first setting in which the folder's run differs from this one, in words; empty where none does."""
+        saved, ours = self._saved_settings(), _settings_of(self._settings)
+        if saved is None:
+            return f"its {CONFIG_FILE} does not say which"
+        for name in [*ours, *(name for name in saved if name not in ours)]:
+            before, now = saved.get(name), ours.get(name)
+            if name not in FOLDER_KEYS and before != now:
+                return f"{name}={_shown(before)}, not {_shown(now)}"
+        return ""
+
+    def _saved_settings(self) -> Mapping[str, Any] | None:
+        """The settings that `write_config` left; None where they cannot be read."""
+        try:
+            text = (self._path / CONFIG_FILE).read_text("utf-8")
+            data = _parsed(text)
+            saved = data["config"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return saved if isinstance(saved, dict) else None
 
     def _holder(self) -> tuple[str | None, Mapping[str, Any]]:
         """The verb that the folder's files are of, None where they do not say, and its result where there is one."""
@@ -145,14 +182,14 @@ class RunFolder:
     def _unmakeable(self, error: OSError) -> UserError:
         return UserError(f"cannot make the folder '{self._path}': {error.strerror}; choose another {self._key}=")
 
-    def write_config(self, config: Any) -> Path:
-        """Writes `config.yaml`: the resolved configuration, with commit and versions.
+    def write_config(self, config: Any = None) -> Path:
+        """Writes `config.yaml`: the resolved configuration (the run's settings where None), with commit and versions.
 
         Where PyYAML is not installed, as on a robot's computer, it is written in the part of YAML that is JSON.
         """
         data = {
             "verb": self.verb, "git_commit": git_commit(), "versions": versions(), "arguments": list(self.words),
-            "config": plain(asdict(config)),
+            "config": _settings_of(self._settings if config is None else config),
         }  # fmt: skip
         if find_spec("yaml") is None:
             return self._write(CONFIG_FILE, json.dumps(data, indent=2) + "\n")
@@ -163,7 +200,11 @@ class RunFolder:
     def discard(self, names: Sequence[str]) -> None:
         """Takes away what an earlier run left under these names, so that it does not pass for this run's."""
         for name in names:
-            (self._path / name).unlink(missing_ok=True)
+            path = self._path / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
 
     def write_json(self, name: str, data: Mapping[str, Any]) -> Path:
         """Writes `name` into the folder, whole or not at all, with a checksum of its contents."""
@@ -184,6 +225,37 @@ def _fresh(path: Path) -> Path:
     while candidate.exists():
         candidate, number = path.with_name(f"{path.name}-{number}"), number + 1
     return candidate
+
+
+def _settings_of(config: Any) -> dict[str, Any]:
+    return plain(config if isinstance(config, Mapping) else asdict(config))
+
+
+def _parsed(text: str) -> Any:
+    """What `write_config` wrote.
+
+    Raises:
+        ValueError: It is something else, or YAML that nothing here can read.
+    """
+    if text.startswith("{") or find_spec("yaml") is None:
+        return json.loads(text)
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = text or "''"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def file_name(text: str) -> str:
+    """The text as part of a file's name: without colons, slashes and the like."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.")
 
 
 def plain(data: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,17 @@ from embodied.protocols import Describer, Planner
 from embodied.types import SKILLS, Plan, PlanFailure, PlanStep, SceneDescription
 
 from . import build
+from .outcome import RESULT_FILE, RunFolder
 from .planners import AskingPlanner, PlannerSettings
+
+SCENE = ("scene_compiled.xml", "assets")
+"""The scene with its robot, as it is simulated."""
+EVIDENCE = (
+    *SCENE, "plan.json", "states.npz", "timeline.json", "timeline", "execution.mp4", "contact_sheet.png",
+)  # fmt: skip
+"""What an execution leaves in its folder."""
+KEYLESS = ("max_tokens", "retries")
+"""Settings of a planner that the verb has no key for."""
 
 if TYPE_CHECKING:
     from embodied.hierarchy.monitor import ExecutionReport, StepRecord
@@ -64,7 +74,7 @@ def plan(
     saved: str | Path | None = None,
     execute: bool = False,
     film: bool = True,
-    out: str | Path | None = None,
+    out: str | Path | RunFolder | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Planned:
     """Plans an instruction on a scene, and with `execute` carries it out.
@@ -81,7 +91,8 @@ def plan(
         saved: A plan file instead of a planner.
         execute: Move the robot.
         film: Write the film and the timeline's pictures.
-        out: Folder for all files; needed with `execute`.
+        out: Folder for all files; needed with `execute`. One that holds another run is refused; the same may be made
+            again. A `RunFolder` was looked at already.
         say: Takes progress, a line at a time.
 
     Raises:
@@ -91,19 +102,31 @@ def plan(
     if execute and out is None:
         raise UserError("out= is needed to carry a plan out: the film and the states are written there")
     steps = load_plan(saved) if saved else None
-    folder = Path(out) if execute and out is not None else None
+    folder = out if isinstance(out, RunFolder) else None
+    if folder is None and execute:
+        keys = {
+            "scene": scene, "instruction": instruction, "planner": planner, "describer": describer, "robot": robot,
+            "run": run, "execute": execute, "base": "" if base is None else ",".join(map(str, base)),
+            "plan": str(saved or ""), "film": film,
+        }  # fmt: skip
+        folder = _looked_at(str(out), keys | settings_as_keys(settings))
     # Before the scene: a model that cannot be had is said at once.
     asked = build.make_planner(planner, settings, say) if steps is None else None
     try:
-        with contextlib.closing(build.open_world(scene, robot, base, folder)) as world:
+        compiled = folder.unmade if folder is not None and execute else None
+        with contextlib.closing(build.open_world(scene, robot, base, compiled)) as world:
             session = _Session(
                 world, build.make_describer(describer, world), instruction, run, refuse_unreachable=execute
             )
             made = session.plan(asked, steps)
-            if folder is not None and isinstance(made.plan, Plan):
+            if folder is not None and execute and isinstance(made.plan, Plan):
                 made = session.carry_out(made, film, folder, say)
+            elif folder is not None:
+                folder.discard(EVIDENCE)
             return replace(made, **used(asked))
     except JobFailed as failure:
+        if folder is not None:
+            folder.discard(EVIDENCE)
         failure.detail |= {name: value for name, value in used(asked).items() if name == "llm"}
         raise
     finally:
@@ -116,6 +139,22 @@ def used(planner: Planner | None) -> dict[str, Any]:
     if not isinstance(planner, AskingPlanner):
         return {}
     return {"llm": planner.usage(), "llm_line": planner.usage_line()}
+
+
+def settings_as_keys(settings: PlannerSettings | None) -> dict[str, Any]:
+    """What a planner is told, under the names of the verb's keys; what it has no key for where that was changed."""
+    usual, told = asdict(PlannerSettings()), asdict(settings or PlannerSettings())
+    budget = told.pop("budget")
+    told = {name: value for name, value in told.items() if name not in KEYLESS or value != usual[name]}
+    return told | {name if name.startswith("price_") else f"budget_{name}": value for name, value in budget.items()}
+
+
+def _looked_at(out: str, keys: Mapping[str, object]) -> RunFolder:
+    """The folder of an execution, after another run's was refused; what an earlier run of the same left may go."""
+    folder = RunFolder("plan", out, settings=keys)
+    folder.refuse_others(None, {}, EVIDENCE)
+    folder.refuse_unmakeable()
+    return folder
 
 
 class _Session:
@@ -165,8 +204,8 @@ class _Session:
         made = self._ground(steps, seen)
         return made if isinstance(made, PlanFailure) else None
 
-    def carry_out(self, made: Planned, film: bool, folder: Path, say: Callable[[str], None]) -> Planned:
-        """Moves the robot, and writes the evidence into `folder`."""
+    def carry_out(self, made: Planned, film: bool, out: RunFolder, say: Callable[[str], None]) -> Planned:
+        """Moves the robot, and writes the evidence into `out` in place of what an earlier run of the same left."""
         from embodied.hierarchy.executor import Executor
 
         from .filming import Recorder
@@ -176,6 +215,9 @@ class _Session:
         controllers = build.controllers_for(SKILLS, self._world.spec.robot, self._run)
         executor = Executor(self._world, controllers, self._describer, self._planner, ground=self._ground)
         executor.check(made.plan)
+        out.discard((RESULT_FILE, *(name for name in EVIDENCE if name not in SCENE)))
+        out.write_config()
+        folder = out.path
         names = [f"{s.skill}({', '.join(s.args)})" for s in made.plan.subgoals]
         recorder = Recorder(self._world, folder, lambda: self._describer.describe(()), names, film)
 

@@ -204,11 +204,16 @@ class _Parts:
             raise UserError(
                 "with loop.ends_after every episode would count as lost: set it or replay.lost_after to null"
             )
+        if self.loop.ends_at_goal and self.replay.lost_after is not None:
+            raise UserError(
+                "with loop.ends_at_goal episodes that end at their goal would count as lost: set it to 0, or "
+                "replay.lost_after to null"
+            )
         with contextlib.closing(self.make_env()) as env:
             learner = self.make_learner(env.spec)
             self.make_replay(env.spec, env.reward)
             self._refuse_batch(learner.policy.shape.input_width, env.spec.layout.goal_width)
-            for note in (*getattr(env, "notes", ()), *self._idle_notes(env.spec)):
+            for note in (*getattr(env, "notes", ()), *self._idle_notes(env.spec), *self._start_notes()):
                 print(f"{self.task}: {note}", file=sys.stderr)
 
     def _refuse_batch(self, inputs: int, goal: int) -> None:
@@ -233,6 +238,11 @@ class _Parts:
             return []
         return ["relay.* and replay.gripper_share do nothing here: the task is about no object"]
 
+    def _start_notes(self) -> list[str]:
+        """A line where the networks to begin with were trained on something else."""
+        told = self.start.manifest.task if self.start is not None else self.task
+        return [] if told == self.task else [f"init_from: the controller to begin with was trained on {told}"]
+
     def settings(self) -> dict[str, Any]:
         """What decides what a run computes, flat: a resumed run must have the same."""
         from embodied.run.config import LENGTHS
@@ -241,17 +251,6 @@ class _Parts:
         for group in ("loop", "sac", "replay", "relay"):
             flat |= {f"{group}.{name}": value for name, value in asdict(getattr(self, group)).items()}
         return {name: plain(value) for name, value in flat.items() if name.removeprefix("loop.") not in LENGTHS}
-
-
-def idle_settings(task: str, names: Iterable[str]) -> list[str]:
-    """Those of these settings that do nothing in a task: they are about an object, and the task is about none."""
-    asked = [name for name in names if name.startswith("relay.") or name == "replay.gripper_share"]
-    if not asked:
-        return []
-    from embodied.run.relay import relay_fits
-    from robots.registry import spec_of
-
-    return [] if relay_fits(spec_of(task)) else asked
 
 
 def _refuse(run_dir: Path, resume: bool, logger: str) -> None:

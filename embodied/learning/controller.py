@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import asdict
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,19 @@ import numpy as np
 import torch
 
 from embodied.binding import InputBinder
-from embodied.errors import IntegrityError, UserError, unknown_name
+from embodied.errors import IntegrityError, UserError
 from embodied.learning.files import read_index, read_tensors, standing, write_folder
 from embodied.learning.networks import CriticEnsemble, PolicyModule, PolicyShape
+from embodied.learning.shipped import INDEX, PREFIX, check_reference, zoo_folder, zoo_names
 from embodied.spec import EnvSpec, Term
 from embodied.types import FloatArray, Goal, Observation, PolicyManifest
 
+__all__ = [
+    "TorchController", "load_controller", "load_zoo", "manifest_of", "open_controller", "save_controller", "zoo_names",
+]  # fmt: skip
+
 KIND = "embodied controller"
 SCHEMA = 1
-INDEX = "manifest.json"
 POLICY_FILE = "policy.safetensors"
 CRITIC_FILE = "critic.safetensors"
 
@@ -61,6 +65,14 @@ class TorchController:
                 "another with lower sac.actor_lr, sac.critic_lr, sac.temperature_lr"
             )
         return action
+
+    @property
+    def weights_sha256(self) -> str:
+        """sha256 of the policy's parameters and statistics: another controller has another."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.module.state_dict().items()):
+            digest.update(name.encode() + value.numpy().tobytes())
+        return digest.hexdigest()
 
     @torch.inference_mode()
     def act_vectors(self, observation: FloatArray, goal: FloatArray) -> FloatArray:
@@ -135,30 +147,21 @@ def load_controller(folder: Path | str) -> TorchController:
     return TorchController(module, manifest, index.get("extra"), critic)
 
 
-def zoo_names() -> tuple[str, ...]:
-    """Names of the shipped controllers, which are names of tasks."""
-    return tuple(sorted(item.name for item in _zoo().iterdir() if (item / INDEX).is_file())) if _zoo().is_dir() else ()
-
-
 def load_zoo(name: str) -> TorchController:
     """A shipped controller by name."""
-    if name not in zoo_names():
-        raise unknown_name("zoo controller", name, zoo_names())
-    return load_controller(_zoo() / name)
+    return open_controller(PREFIX + name)
 
 
 def open_controller(reference: str | Path) -> TorchController:
-    """`zoo:<name>`, a run folder or a controller folder."""
+    """`zoo:<name>`, a run folder or a controller folder.
+
+    Raises:
+        UserError: There is none.
+        IntegrityError: It is damaged.
+    """
+    check_reference(reference)
     text = str(reference)
-    if text.startswith("zoo:"):
-        return load_zoo(text.removeprefix("zoo:"))
-    if not Path(text).is_dir():
-        raise UserError(f"there is no run or controller folder at {text}; shipped: zoo:{', zoo:'.join(zoo_names())}")
-    return load_controller(Path(text))
-
-
-def _zoo() -> Path:
-    return Path(str(files("embodied"))) / "zoo"
+    return load_controller(zoo_folder() / text.removeprefix(PREFIX) if text.startswith(PREFIX) else Path(text))
 
 
 def _manifest(data: dict[str, Any]) -> PolicyManifest:

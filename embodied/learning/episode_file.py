@@ -90,7 +90,7 @@ class EpisodeFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
         elif not path.is_file():
-            raise IntegrityError(f"{path} is missing: copy the whole run folder again")
+            raise IntegrityError(f"{path} is missing")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if length is None:

@@ -27,6 +27,8 @@ from embodied.rng import child_seed
 from embodied.spec import EnvSpec, term_indices
 from embodied.types import Batch, FloatArray
 
+LEAST, MOST = 1e-6, 1e6
+"""Of scales; the networks' float32 and squares of it hold no more."""
 PRECISIONS = ("float32", "bfloat16", "auto")
 
 
@@ -98,11 +100,16 @@ class SacConfig:
                 f"sac.actor_critics={self.actor_critics} is more than sac.critics={self.critics}: give at most "
                 f"{self.critics}, or null for all"
             )
-        if self.target_entropy is not None and not math.isfinite(self.target_entropy):
-            raise UserError(f"sac.target_entropy must be finite or null, got {self.target_entropy}")
-        for name in ("actor_lr", "critic_lr", "temperature_lr", "initial_temperature", "input_clip", "min_std"):
+        if self.target_entropy is not None and not abs(self.target_entropy) <= MOST:
+            raise UserError(
+                f"sac.target_entropy must lie in [{-MOST:g}, {MOST:g}] or be null, got {self.target_entropy}"
+            )
+        for name in ("actor_lr", "critic_lr", "temperature_lr"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise UserError(f"sac.{name} must be positive and finite, got {getattr(self, name)}")
+        for name in ("initial_temperature", "input_clip", "min_std"):
+            if not LEAST <= getattr(self, name) <= MOST:
+                raise UserError(f"sac.{name} must lie in [{LEAST:g}, {MOST:g}], got {getattr(self, name)}")
         if not 4.0 <= self.max_concentration <= 1e4:
             raise UserError(f"sac.max_concentration must lie in [4, 10000], got {self.max_concentration}")
         if self.law not in laws.LAWS:
@@ -317,7 +324,8 @@ class SacLearner:
         return UserError(
             f"the training diverged: after {self.updates:,} updates the networks give numbers that are not finite; "
             f"train in another run_dir= with lower learning rates than sac.actor_lr={config.actor_lr}, "
-            f"sac.critic_lr={config.critic_lr}, sac.temperature_lr={config.temperature_lr}"
+            f"sac.critic_lr={config.critic_lr}, sac.temperature_lr={config.temperature_lr}, or with a smaller "
+            f"sac.initial_temperature={config.initial_temperature}"
         )
 
     def _refresh(self) -> None:

@@ -12,6 +12,14 @@ MAX_WORKERS = 256
 LENGTHS = ("total_steps", "max_cpu_s", "checkpoint_every")
 """Settings that a resumed run may change: they do not change what is computed up to where it stands."""
 
+PLAIN = ("total_steps", "seed", "workers")
+"""Settings that a user writes without `loop.` before them."""
+
+
+def key_of(name: str) -> str:
+    """A setting as a user writes it."""
+    return name if name in PLAIN else f"loop.{name}"
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -64,17 +72,22 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if self.max_cpu_s is not None and not self.max_cpu_s > 0:
-            raise UserError(f"max_cpu_s must be more than 0, got {self.max_cpu_s}")
+            raise UserError(f"loop.max_cpu_s must be more than 0, got {self.max_cpu_s}")
         for name, value in vars(self).items():
             if name == "max_cpu_s" or value is None:
                 continue
             least = 0 if name in ("seed", "start_steps", "random_share", "ends_at_goal", "eval_late_after") else 1
             if not value >= least:
-                raise UserError(f"{name} must be at least {least}, got {value}")
+                raise UserError(f"{key_of(name)} must be at least {least}, got {value}")
         if self.workers > MAX_WORKERS:
             raise UserError(f"workers must be at most {MAX_WORKERS}, got {self.workers}")
         if self.random_share > 1.0:
-            raise UserError(f"random_share must lie in [0, 1], got {self.random_share}")
+            raise UserError(f"loop.random_share must lie in [0, 1], got {self.random_share}")
+
+    @property
+    def never_learns(self) -> bool:
+        """All steps are over before the first update."""
+        return self.start_steps > self.total_steps
 
     def random_share_at(self, step: int) -> float:
         """Share of random actions at this step."""

@@ -109,7 +109,7 @@ class MetricsWriter:
         try:
             known = self.path.read_bytes()[: state["length"]]
         except FileNotFoundError:
-            raise IntegrityError(f"{self.path} is missing: copy the whole run folder again") from None
+            raise IntegrityError(f"{self.path} is missing") from None
         if len(known) < state["length"] or zlib.crc32(known) != state["crc32"]:
             raise IntegrityError(f"{self.path} is damaged or was edited: its rows are not those that were written")
         self._open(state["length"], state["crc32"])

@@ -58,6 +58,8 @@ class TrainResult:
     """Wall time that this process spent writing checkpoints."""
     stopped_at: int | None = None
     """Step at which the processor time was used up; None: all steps were taken."""
+    warning: str | None = None
+    """Where nothing was learned: why."""
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of `result.json` that a run knows."""
@@ -71,6 +73,7 @@ class TrainResult:
             "checkpoint_s": round(self.checkpoint_s, 3),
             "env_steps": self.env_steps,
             "stopped_at": self.stopped_at,
+            "warning": self.warning,
             "updates": self.updates,
             "sample_updates": self.sample_updates,
             **self.final.to_dict(),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied.errors import IntegrityError, UserError
+from embodied.run.config import key_of
 from embodied.seal import check_seal, sealed
 
 BEGUN_FILE = "begun.json"
@@ -66,14 +67,15 @@ class RunIdentity:
         # Of another task's run hardly a setting fits: the task is what has to be said.
         for name in sorted({*before, *self.settings}, key=lambda name: (name != "task", name)):
             old, new = before.get(name), self.settings.get(name)
+            key = key_of(name.removeprefix("loop.")) if name.startswith("loop.") else name
             if name not in before or name not in self.settings:
                 has = "has" if name in before else "does not have"
                 raise UserError(
-                    f"the run was begun by another version, which {has} {name}: go on with that version, or train in "
+                    f"the run was begun by another version, which {has} {key}: go on with that version, or train in "
                     "another run_dir="
                 )
             if old != new:
-                raise UserError(f"the run was begun with {name}={old}, not {new}: resume with the settings it had")
+                raise UserError(f"the run was begun with {key}={old}, not {new}: resume with the settings it had")
         for name in WATCHED:
             old, new = saved["versions"].get(name), self.versions.get(name)
             if old != new and old is not None and new is not None:

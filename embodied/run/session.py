@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -27,6 +28,9 @@ from embodied.run.same import RunIdentity
 from embodied.run.worker import Worker
 from embodied.spec import EnvSpec
 from embodied.types import Episode, FloatArray, Goal, Observation, Outcome
+
+CONTROLLER = "controller"
+"""Folder within the run's that the policy lies in as it is at each checkpoint."""
 
 
 class Session:
@@ -81,11 +85,18 @@ class Session:
             self._warn(f"recorded from episode {self._episodes} on: {identity.record or 'nothing'}")
             identity.begin(run_dir)
         if not resumed:
+            if begun is not None:
+                self._warn(f"nothing had been saved in '{run_dir}' yet: the run begins anew")
             self._begin(demonstrations)
         self._bar = ProgressBar(config.total_steps, self.step, shown=progress)
         self._logged = (self.step, self.clock.wall_s)
         if self.step >= config.total_steps and resumed:
             self._warn(f"the run is at step {self.step:,} already: nothing is left to train, it is evaluated again")
+        if config.never_learns:
+            self._warn(
+                f"loop.start_steps={config.start_steps} is more than total_steps={config.total_steps}: nothing will be "
+                "learned"
+            )
         if progress:
             self.say(f"{self._replay.summary}{f'; going on from step {self.step:,}' if resumed else ''}")
 
@@ -213,11 +224,26 @@ class Session:
             cpu_train_s=cpu_train_s,
             checkpoint_s=self._saving_s,
             stopped_at=self.step if self.step < config.total_steps else None,
+            warning=self._warning(),
         )
+
+    def _warning(self) -> str | None:
+        """What a reader of the result has to know: that nothing was learned, and why."""
+        if self._learner.updates:
+            return None
+        config = self.config
+        if config.never_learns:
+            why = f"loop.start_steps={config.start_steps} is more than total_steps={config.total_steps}"
+        elif not len(self._replay):
+            why = f"no episode was finished within {self.step} steps"
+        else:
+            why = f"no update was due within {self.step} steps"
+        return f"nothing was learned, the controller is as it was begun: {why}"
 
     def _begin(self, demonstrations: Iterable[Episode]) -> None:
         """A run from nothing."""
         self._checkpoints.clear()
+        shutil.rmtree(self.run_dir / CONTROLLER, ignore_errors=True)
         self._identity.begin(self.run_dir)
         self._replay.begin()
         self._metrics.begin()
@@ -229,7 +255,7 @@ class Session:
         """Takes up the newest checkpoint that is whole; False where there is none at all.
 
         Raises:
-            IntegrityError: There are checkpoints, but none can be used.
+            IntegrityError: There are checkpoints, but none can be used; or there are none although there were.
         """
         last = ""
         for saved in self._checkpoints.newest_first():
@@ -242,7 +268,13 @@ class Session:
         if self._checkpoints.any:
             raise IntegrityError(
                 f"no checkpoint in '{self.run_dir}' can be used{last}; "
-                "copy the folder again, or train in another run_dir="
+                "copy the whole run folder again, or train in another run_dir="
+            )
+        if (self.run_dir / CONTROLLER).exists():
+            # It comes with every checkpoint: there was one.
+            raise IntegrityError(
+                f"'{self.run_dir}' holds a controller but no checkpoint to go on from: copy the whole run folder "
+                "again, or train in another run_dir="
             )
         return False
 
@@ -271,7 +303,7 @@ class Session:
 
     def _save_controller(self, told: dict[str, Any]) -> None:
         known = {"task": self._spec.task, "seed": self.config.seed, "env_steps": self.step}
-        self._learner.save_controller(self.run_dir / "controller", {**known, **told, **self.provenance})
+        self._learner.save_controller(self.run_dir / CONTROLLER, {**known, **told, **self.provenance})
 
     def _explore(self, observation: Observation, goal: Goal) -> FloatArray:
         if self._explore_rng.random() < self.config.random_share_at(self.step):

@@ -16,6 +16,7 @@ from embodied.errors import JobFailed, UserError
 from embodied.run.config import TrainConfig
 
 from .. import build
+from ..outcome import file_name
 from . import summary
 from .adapter import IdleController
 from .estimates import make_estimator
@@ -111,7 +112,7 @@ def _idle_row(task: str, loop: TrainConfig, table: Table) -> None:
 
 def _measure(system: System, config: KEYS, loop: TrainConfig, table: Table, curves: Table) -> None:
     """One run; where it fails, a line about it instead of a row."""
-    name = f"{system.name}-{config.task}-{loop.seed}"
+    name = f"{system.name}-{file_name(config.task)}-{loop.seed}"
     print(f"bench: {name} begins", file=sys.stderr, flush=True)
     log, path = table.folder / "runs" / f"{name}.log", table.folder / "runs" / name / "result.json"
     words = _our_words(system, config, loop, path.parent) if system.ours else _peer_words(system, config, loop, path)

@@ -9,6 +9,7 @@ from typing import Any
 from embodied.run.ablation import NEVER, Estimate, Estimator, finite, middle, value_of, values_of
 from embodied.run.result import THRESHOLDS
 
+from ..outcome import file_name
 from .estimates import NO_RLIABLE
 from .table import Row, Table
 
@@ -30,7 +31,10 @@ def report(task: str, table: Table, curves: Table, estimator: Estimator | None) 
         return lines
     newest_points = newest([row for row in curves.rows if row["task"] == task], "env_steps")
     plot = success_curves(
-        table.folder / f"{task}.png", list(newest_points.values()), idle["success_rate"], f"{task}: evaluations"
+        table.folder / f"{file_name(task)}.png",
+        list(newest_points.values()),
+        idle["success_rate"],
+        f"{task}: evaluations",
     )
     table.summary["plot"] = str(plot)
     lines += [*run_lines(runs), "", *(line for entry in told for line in aggregate_lines(entry))]

@@ -6,7 +6,7 @@ import hashlib
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +23,9 @@ from ..bench.runs import result_of, row_of, says_all, training_words
 from ..bench.summary import aggregate_lines, aggregates, run_lines
 from ..bench.table import Row, Table
 from ..compose import CONF, hydra_config
+from ..idle import idle_in_training, refuse
 from ..keys import key
 from ..outcome import NO_LLM, Outcome, RunFolder
-from ..training import idle_settings
 from . import train
 
 OWN = ("variants", "seeds", "max_cpu_s", "out", "run_dir", "resume", "seed")
@@ -38,6 +38,10 @@ PER_RUN = ("seed", "run_dir", "resume", "record", "record_layout", "task", "loop
 class KEYS(train.KEYS):
     """Keys of `embodied ablate`: those of a training hold for every run."""
 
+    task: str = key(
+        "a task of `embodied list`, or gym:<id>; with resume=auto it and the other settings may be left out: they are "
+        "those of out"
+    )
     seed: int = key("of each variant's first run", 0, minimum=0)
     run_dir: str = key("", "", literal=True, refused="is one training's: give out= for the table and all runs")
     resume: str = key("auto: go on behind the rows that are in out", "no", choices=("no", "auto"))
@@ -55,6 +59,15 @@ class KEYS(train.KEYS):
     out: str = key("folder of the table and the runs; default runs/ablate/<time>-<task>", "", literal=True)
 
 
+def complete(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The words of an ablation; where one is gone on with and no task is named, those that it had come first.
+
+    Raises:
+        UserError: The folder does not say what its run was given.
+    """
+    return train.complete_from("ablate", KEYS, "out", arguments)
+
+
 @dataclass(frozen=True)
 class Arm:
     """A variant with all settings of its trainings."""
@@ -64,6 +77,8 @@ class Arm:
     loop: TrainConfig
     config: train.KEYS
     """The settings with all defaults."""
+    idle: Mapping[str, str]
+    """What was given for all runs and does nothing in this variant's, with the reason; it is left out there."""
 
     @property
     def told(self) -> str:
@@ -81,6 +96,7 @@ class Arm:
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Makes the runs that are missing and compares."""
     arms = [_arm(variant, config, folder.words) for variant in _variants(config)]
+    refuse({name: why for name, why in arms[0].idle.items() if all(name in arm.idle for arm in arms)})
     _refuse_same(arms)
     table = Table(
         folder.unmade / "ablation.jsonl", resume=config.resume == "auto", on_claim=lambda: folder.write_config(config)
@@ -121,30 +137,23 @@ def _arm(variant: Variant, config: KEYS, given: tuple[str, ...]) -> Arm:
 
     common = {name: value for name, value in (word.split("=", 1) for word in given) if name not in OWN}
     settings = {**common, **dict(variant.words)}
+
+    def resolved() -> train.KEYS:
+        return hydra_config(train.KEYS, [f"{name}={value}" for name, value in settings.items()], VERBS["train"].deltas)
+
     try:
-        for name in _idle(variant, config.task, settings):
+        idle = idle_in_training(resolved(), settings)
+        own = [name for name, _ in variant.words]
+        # A delta of several settings may bring some that do nothing here; who writes one means it.
+        refuse({name: why for name, why in idle.items() if name in own and f"{name}=" in variant.name})
+        for name in idle:
             del settings[name]
-        words = [f"{name}={value}" for name, value in settings.items()]
-        resolved = hydra_config(train.KEYS, words, VERBS["train"].deltas)
-        loop = train.loop_config(resolved)
+        loop = train.loop_config(resolved())
     except UserError as error:
         raise UserError(f"variant '{variant.name}': {error}") from None
     limited = loop if config.max_cpu_s is None else replace(loop, max_cpu_s=config.max_cpu_s)
-    return Arm(variant, settings, limited, resolved)
-
-
-def _idle(variant: Variant, task: str, settings: Mapping[str, str]) -> list[str]:
-    """Settings that do nothing in the task, where a delta of several brought them.
-
-    Raises:
-        UserError: The user wrote them.
-    """
-    idle = idle_settings(task, settings)
-    brought = {name for name, _ in variant.words if f"{name}=" not in variant.name}
-    written = [name for name in idle if name not in brought]
-    if written:
-        raise UserError(f"{', '.join(written)}: does nothing in {task}, which is about no object: leave it out")
-    return idle
+    common_idle = {name: why for name, why in idle.items() if name not in own}
+    return Arm(variant, settings, limited, resolved(), common_idle)
 
 
 def _refuse_same(arms: list[Arm]) -> None:

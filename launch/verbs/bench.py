@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,7 @@ from embodied.errors import unknown_name
 
 from .. import bench
 from ..bench.table import Table
+from ..idle import idle_by_choice, refuse
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 
@@ -19,35 +21,37 @@ PRESETS = ("fast", "frugal", "debug")
 
 @dataclass(frozen=True)
 class KEYS:
-    """Keys of `embodied bench`; which of them a suite looks at stands in their help."""
+    """Keys of `embodied bench`; those of one suite alone say so."""
 
     suite: str = key("which table: learning, learner, stepping, tabletop, describer")
     seed: int = key("root of every random number; the first of several seeds", 0, minimum=0)
     resume: str = key("auto: go on behind the rows that are in out", "no", choices=("no", "auto"))
-    task: str = key("learning: a task that Gymnasium has too", "fetch_push")
+    task: str = key("a task that Gymnasium has too", "fetch_push", of=("learning",))
     systems: tuple[str, ...] = key(
-        "learning: who is measured, of launch/conf/bench/systems.yaml",
-        ("ours", "sb3_sac_her_small", "sb3_sac_her", "sb3_tqc_her"),
+        "who is measured, of launch/conf/bench/systems.yaml",
+        ("ours", "sb3_sac_her_small", "sb3_sac_her", "sb3_tqc_her"), of=("learning",),
     )  # fmt: skip
-    seeds: int = key("learning: how many, from seed on", 1, minimum=1)
-    preset: str = key("learning: of ours; its evaluations hold for everybody", "fast", choices=PRESETS)
-    total_steps: int | None = key("learning: environment steps of a run; default: the task's", None, minimum=1)
+    seeds: int = key("how many, from seed on", 1, minimum=1, of=("learning",))
+    preset: str = key("of ours; its evaluations hold for everybody", "fast", choices=PRESETS, of=("learning",))
+    total_steps: int | None = key(
+        "environment steps of a run; default: that of task and preset", None, minimum=1, of=("learning",)
+    )
     max_cpu_s: float = key(
-        "learning: processor seconds of training, evaluations not counted, after which a run is stopped",
-        3600.0, unit="s",
+        "processor seconds of training, evaluations not counted, after which a run is stopped",
+        3600.0, unit="s", of=("learning",),
     )  # fmt: skip
-    controller: str = key("tabletop: who acts: run folder or zoo:<name>", "zoo:tabletop", literal=True)
-    scenes: int = key("tabletop: how many for each skill", 100, minimum=1)
+    controller: str = key("who acts: run folder or zoo:<name>", "zoo:tabletop", literal=True, of=("tabletop",))
+    scenes: int = key("how many for each skill", 100, minimum=1, of=("tabletop",))
     describers: tuple[str, ...] = key(
-        "describer: who is judged: oracle, clip, blip, geometry, threshold; and words: what is understood of words",
-        ("oracle", "clip", "geometry", "threshold", "words"),
+        "who is judged: oracle, clip, blip, geometry, threshold; and words: what is understood of words",
+        ("oracle", "clip", "geometry", "threshold", "words"), of=("describer",),
     )  # fmt: skip
-    frames: int = key("describer: of each split, about", 320, minimum=1)
-    model: str = key("describer: of clip: folder of a fitted model, or a public one's name", "", literal=True)
-    pretrained: str = key("describer: weights of a public model", "", literal=True)
+    frames: int = key("of each split, about", 320, minimum=1, of=("describer",))
+    model: str = key("of clip: folder of a fitted model, or a public one's name", "", literal=True, of=("describer",))
+    pretrained: str = key("of clip: weights of a public model", "", literal=True, of=("describer",))
     captioner: str = key(
-        "describer: of blip: folder of a fitted or public model, or a public one's name; default: the shipped one",
-        "", literal=True,
+        "of blip: folder of a fitted or public model, or a public one's name; default: the shipped one",
+        "", literal=True, of=("describer",),
     )  # fmt: skip
     out: str = key("folder of the table; default runs/bench/<time>-<suite>", "", literal=True)
 
@@ -60,10 +64,18 @@ def suite_names() -> list[str]:
     )
 
 
+def _idle_describer_keys(config: KEYS, names: Sequence[str]) -> dict[str, str]:
+    """Of the keys that give one describer its model those whose describer is not judged."""
+    whose = {"model": "clip", "pretrained": "clip", "captioner": "blip"}
+    absent = {name: who for name, who in whose.items() if name in names and who not in config.describers}
+    return {name: f"where describers= has no {who}" for name, who in absent.items()}
+
+
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Makes the rows that are missing and says what they come to."""
     if config.suite not in suite_names():
         raise unknown_name("suite", config.suite, suite_names())
+    refuse(idle_by_choice(KEYS, "suite", config.suite, folder.asked) | _idle_describer_keys(config, folder.asked))
     suite = import_module(f"..bench.{config.suite}", __package__)
     table = Table(
         folder.unmade / f"{config.suite}.jsonl", resume=config.resume == "auto",

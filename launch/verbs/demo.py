@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from embodied.errors import UserError
 from embodied.report.plots import learning_curve
 
 from .. import api, records
 from ..compose import hydra_config
 from ..keys import key
-from ..outcome import Outcome, RunFolder
+from ..outcome import BEGUN_FILE, Outcome, RunFolder
 from . import deploy as deploy_verb
 from . import plan as plan_verb
 from . import train as train_verb
@@ -41,6 +42,8 @@ class Chapter:
 
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Does the main job and tells what happened; later parts use what earlier ones made."""
+    if (folder.unmade / BEGUN_FILE).exists():
+        raise UserError(f"'{folder.unmade}' holds a training already: choose another out=")
     parts = []
     for number, (title, chapter) in enumerate(CHAPTERS, 1):
         print(f"[{number}/{len(CHAPTERS)}] {title}", file=sys.stderr, flush=True)

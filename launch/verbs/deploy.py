@@ -13,6 +13,7 @@ from typing import Any
 from embodied.deploy.drivers import DRIVERS
 from embodied.errors import JobFailed, UserError
 
+from ..idle import idle_by_choice, refuse
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 
@@ -27,8 +28,8 @@ class KEYS:
     bundle: str = key("folder that `embodied export` wrote", literal=True)
     driver: str = key("what is driven; trace replays the bundle's golden trace", "trace", choices=sorted(DRIVERS))
     seconds: float | None = key("how long to run; default: until the episodes are done", None, unit="s", minimum=0.0)
-    episodes: int | None = key("episodes with driver=sim; default: 100, or as many as fit in seconds=", None, minimum=1)
-    seed: int = key("seed of the first episode; episode i uses seed+i", 2_000_000, minimum=0)
+    episodes: int | None = key("episodes; default: 100, or as many as fit in seconds=", None, minimum=1, of=("sim",))
+    seed: int = key("seed of the first episode; episode i uses seed+i", 2_000_000, minimum=0, of=("sim",))
     out: str = key("run folder; default runs/deploy/<time>", "", literal=True)
 
 
@@ -67,6 +68,7 @@ def run_runtime(config: KEYS) -> dict[str, Any]:
 
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Runs the bundle and passes on what the runtime process reported."""
+    refuse(idle_by_choice(KEYS, "driver", config.driver, folder.asked))
     report = run_runtime(config)
     return Outcome(bool(report["ok"]), report, summary(report))
 

@@ -35,6 +35,10 @@ class KEYS:
     out: str = key("run folder; default runs/describe/<time>-<scene>", "", literal=True)
 
 
+PICTURE = "frame.png"
+LEAVES = (PICTURE,)
+
+
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Describes the scene as it stands after it has settled, or the picture, and keeps what was looked at."""
     from embodied.report.pictures import save_png
@@ -46,8 +50,10 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     for name in ("pretrained", "vocabulary"):
         if config.describer != "clip" and getattr(config, name):
             raise UserError(f"{name}= belongs to describer=clip")
+        if getattr(config, name) and not config.model:
+            raise UserError(f"{name}= belongs to model=, a public model")
     description, frame = _from_image(config) if config.image else _from_scene(config)
-    picture = save_png(folder.path / "frame.png", frame.rgb)
+    picture = save_png(folder.path / PICTURE, frame.rgb)
     result = {
         "task": None,
         "scene": config.scene or None,
@@ -80,6 +86,8 @@ def _from_image(config: KEYS) -> tuple[SceneDescription, Frame]:
 
     if config.scene:
         raise UserError("give scene= or image=, not both")
+    if config.camera:
+        raise UserError("camera= belongs to scene=; a picture has been taken already")
     if config.describer == "oracle":
         raise UserError("describer=oracle reads a simulator; a picture needs describer=clip or describer=blip")
     frame = read_frame(config.image, config.depth or None, config.intrinsics or None, config.camera_pose or None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from embodied.errors import JobFailed
+
 from ..api import Exported
 from ..keys import key
 from ..outcome import Outcome, RunFolder
@@ -20,15 +22,23 @@ class KEYS:
     out: str = key("run folder, the bundle lies in it; default runs/export/<time>-<run>", "", literal=True)
 
 
+BUNDLE = "bundle"
+
+
 def run(config: KEYS, folder: RunFolder) -> Outcome:
     """Writes the bundle; refuses when the file answers differently from the controller."""
     from .. import api, records
 
     controller = api.load_controller(config.run)
-    exported = api.export(
-        controller, folder.unmade / "bundle", trace_steps=config.trace_steps, episodes=config.episodes,
-        seed=config.seed, source=config.run,
-    )  # fmt: skip
+    try:
+        exported = api.export(
+            controller, folder.unmade / BUNDLE, trace_steps=config.trace_steps, episodes=config.episodes,
+            seed=config.seed, source=config.run,
+        )  # fmt: skip
+    except JobFailed:
+        # An earlier one, of the same settings, would pass for this run's.
+        folder.discard((BUNDLE,))
+        raise
     result = {"task": controller.manifest.task, "run": config.run, **records.exported_record(exported)}
     return Outcome(True, result, lines(exported, config.episodes))
 

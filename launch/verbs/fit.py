@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from embodied.errors import UserError
 
 from ..fitting import FitSettings
+from ..idle import refuse
 from ..keys import key, nested
-from ..outcome import Outcome, RunFolder, git_commit
+from ..outcome import CONFIG_FILE, Outcome, RunFolder, git_commit
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 
     if config.probe != bool(config.model or config.pretrained) or (config.probe and config.describer != "clip"):
         raise UserError("a probe takes describer=clip, probe=true and model=, a public model with pretrained=")
-    begun = (folder.unmade / "config.yaml").exists()
-    if begun and config.resume != "auto":
-        raise UserError(f"{folder.unmade} holds a fit already: add resume=auto to go on, or choose another out=")
+    refuse(_idle(config, folder.asked))
+    if (folder.unmade / CONFIG_FILE).exists() and (differs := folder.other_setting()):
+        raise UserError(f"'{folder.unmade}' holds a fit with other settings ({differs}): choose another out=")
     folder.write_config(config)
     fit = {"clip": fitting.fit_clip, "blip": fitting.fit_blip}[config.describer]
     words = [word for word in folder.words if not word.startswith(("out=", "resume="))]
@@ -46,6 +48,14 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
         card = fit(folder.path, config.fit, config.seed, about)
     lines = [f"{split}: {_told(row)}" for split, row in card["held_out"].items()]
     return Outcome(True, {"task": None, "seed": config.seed, "card": card}, (*lines, f"model: {folder.path / 'model'}"))
+
+
+def _idle(config: KEYS, names: Sequence[str]) -> dict[str, str]:
+    """How long is fitted is said for each model by a key of its own."""
+    of = {"fit.epochs": "clip", "fit.caption_epochs": "blip"}
+    if config.probe:
+        return {name: "with probe=true" for name in of if name in names}
+    return {name: f"with describer={config.describer}" for name in of if name in names and of[name] != config.describer}
 
 
 def _told(row: dict[str, float]) -> str:

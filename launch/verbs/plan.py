@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from embodied.errors import JobFailed, UserError
+from embodied.errors import UserError
 from embodied.planning.budget import BudgetConfig
 from embodied.types import Plan
 
@@ -14,6 +14,7 @@ from ..catalogue import PLANNERS
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 from ..planners import PlannerSettings
+from ..planning import EVIDENCE
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,7 @@ class KEYS:
     out: str = key("run folder; default runs/plan/<time>-<scene>", "", literal=True)
 
 
-EVIDENCE = ("plan.json", "states.npz", "timeline.json", "execution.mp4", "contact_sheet.png", "scene_compiled.xml")
-"""What an execution leaves in its folder."""
+LEAVES = EVIDENCE
 
 
 def run(config: KEYS, folder: RunFolder) -> Outcome:
@@ -72,13 +72,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     planner_settings(config).refuse_unused(config.planner)
     if config.run:
         api.load_controller(config.run)
-    try:
-        planned = _plan(config, folder)
-    except JobFailed:
-        folder.discard(EVIDENCE)
-        raise
-    if planned.report is None:
-        folder.discard(EVIDENCE)
+    planned = _plan(config, folder)
     result = {"task": None, "scene": config.scene, "instruction": config.instruction, **records.planned_record(planned)}
     if isinstance(planned.plan, Plan):
         folder.write_json("plan.json", {"instruction": config.instruction, "plan": result["plan"]})
@@ -92,7 +86,7 @@ def _plan(config: KEYS, folder: RunFolder) -> Planned:
         config.scene, config.instruction, planner=config.planner,
         settings=planner_settings(config), describer=config.describer, robot=config.robot,
         run=config.run, base=build.parse_base(config.base), saved=config.plan or None, execute=config.execute,
-        film=config.film, out=folder.unmade, say=lambda line: print(line, file=sys.stderr),
+        film=config.film, out=folder, say=lambda line: print(line, file=sys.stderr),
     )  # fmt: skip
 
 

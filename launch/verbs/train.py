@@ -13,15 +13,13 @@ import yaml
 from embodied.errors import UserError
 from embodied.learning.her import ReplayConfig
 from embodied.learning.sac import SacConfig
-from embodied.run.config import TrainConfig
+from embodied.run.config import PLAIN, TrainConfig
 from embodied.run.metrics import LOGGERS
 from embodied.run.relay import RelayConfig
 
+from ..idle import idle_in_training, refuse
 from ..keys import key, nested, split_arguments
 from ..outcome import BEGUN_FILE, CONFIG_FILE, Outcome, RunFolder
-
-OWN = ("total_steps", "seed", "workers")
-"""Fields of the loop that the verb has keys of its own for."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class KEYS:
         "other settings may be left out: they are those of run_dir"
     )
     seed: int = key("root of every random number", 0, minimum=0)
-    total_steps: int | None = key("environment steps; default: the preset's", None, minimum=1, unit="steps")
+    total_steps: int | None = key("environment steps; default: that of task and preset", None, minimum=1, unit="steps")
     preset: str = key(
         "fast: least computing time; frugal: fewer environment steps, more updates; debug: seconds, to try things out",
         "fast", choices=("fast", "frugal", "debug"),
@@ -50,7 +48,7 @@ class KEYS:
     advisor: str = key("who advises while training", "none", choices=("none",))
     workers: int = key("environments stepped in turn", 1, minimum=1)
     logger: str = key("where metrics go beside metrics.jsonl", "jsonl", choices=LOGGERS)
-    loop: TrainConfig = nested(TrainConfig, OWN)
+    loop: TrainConfig = nested(TrainConfig, PLAIN)
     sac: SacConfig = nested(SacConfig)
     replay: ReplayConfig = nested(ReplayConfig)
     relay: RelayConfig = nested(RelayConfig)
@@ -62,22 +60,37 @@ def complete(arguments: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UserError: The folder does not say what its run was given.
     """
-    given = split_arguments(KEYS, arguments)
-    if given.get("task") or given.get("resume") != "auto" or not given.get("run_dir"):
+    return complete_from("train", KEYS, "run_dir", arguments)
+
+
+def complete_from(verb: str, keys: type, folder_key: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    """The words, after those that the run in the folder had come first, where one is gone on with and names no task.
+
+    Args:
+        verb: Whose run it has to be.
+        keys: Its keys.
+        folder_key: The key that names the folder.
+        arguments: The user's `key=value` words.
+
+    Raises:
+        UserError: The folder does not say what its run was given.
+    """
+    given = split_arguments(keys, arguments)
+    if given.get("task") or given.get("resume") != "auto" or not given.get(folder_key):
         return tuple(arguments)
-    file = Path(given["run_dir"]).expanduser() / CONFIG_FILE
+    file = Path(given[folder_key]).expanduser() / CONFIG_FILE
     try:
         saved = yaml.safe_load(file.read_text("utf-8"))
-        if saved.get("verb", "train") != "train":
+        if saved.get("verb", verb) != verb:
             raise UserError(
-                f"'{file.parent}' holds a run of 'embodied {saved['verb']}': name the task= and another run_dir="
+                f"'{file.parent}' holds a run of 'embodied {saved['verb']}': name the task= and another {folder_key}="
             )
-        own = split_arguments(KEYS, saved["arguments"])
+        own = split_arguments(keys, saved["arguments"])
     except FileNotFoundError:
         raise UserError(f"task= is required: '{file.parent}' holds no {CONFIG_FILE} that names it") from None
     except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError):
         raise UserError(f"{file} does not say what its run was given: name the task= and the other settings") from None
-    print(f"train: settings that are not given are those of {file}", file=sys.stderr)
+    print(f"{verb}: settings that are not given are those of {file}", file=sys.stderr)
     return tuple(f"{name}={value}" for name, value in {**own, **given}.items())
 
 
@@ -101,6 +114,8 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
         on_ready=lambda: folder.write_config(replace(config, loop=loop)),
     )  # fmt: skip
     final = trained.final
+    if trained.warning and not loop.never_learns:
+        print(f"{config.task}: {trained.warning}", file=sys.stderr)
     reached = next((row for row in trained.to_dict()["steps_to"].items() if row[0] == "0.9"), ("0.9", None))[1]
     lines = (
         f"{config.task}: success {final.success_rate:.3f} over {final.episodes} episodes "
@@ -114,10 +129,5 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
 
 def _refuse_idle(config: KEYS, folder: RunFolder) -> None:
     """Settings that the user wrote and that do nothing; a run that was begun with them goes on."""
-    from ..training import idle_settings
-
-    if (folder.unmade / BEGUN_FILE).exists():
-        return
-    idle = idle_settings(config.task, [word.partition("=")[0] for word in folder.words])
-    if idle:
-        raise UserError(f"{', '.join(idle)}: does nothing in {config.task}, which is about no object: leave it out")
+    if not (folder.unmade / BEGUN_FILE).exists():
+        refuse(idle_in_training(config, folder.asked))

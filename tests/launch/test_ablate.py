@@ -139,11 +139,40 @@ def test_what_a_delta_brings_and_does_nothing_is_left_out(cli_here: Callable[...
     assert not any(word.startswith(("relay.", "replay.gripper_share")) for word in canned.asked[1])
 
 
+def test_what_is_given_for_all_is_left_out_where_it_does_nothing(cli_here: Callable[..., Any], canned: Canned) -> None:
+    words = ["ablate", "task=fetch_push", "preset=debug", "variants=base,no_relay", "seeds=1"]
+    ended = cli_here(*words, "relay.mix=0.3", "out=made")
+    assert ended.code == 0, ended.err
+    with_relay, without = canned.asked
+    assert "relay.mix=0.3" in with_relay
+    assert "relay.enabled=false" in without
+    assert not any(word.startswith("relay.mix") for word in without)
+    never = cli_here(*words, "relay.enabled=false", "relay.mix=0.3", "out=never")
+    assert never.code == 2
+    assert "relay.mix: does nothing with relay.enabled=false" in never.err
+
+
+def test_an_ablation_goes_on_without_its_settings(cli_here: Callable[..., Any], canned: Canned) -> None:
+    assert cli_here(*WORDS, "variants=base,replay.n_step=2", "seeds=1", "out=made").code == 0
+    ended = cli_here("ablate", "out=made", "resume=auto", "seeds=2")
+    assert ended.code == 0, ended.err
+    assert "settings that are not given are those of" in ended.err
+    assert [(row["variant"], row["seed"]) for row in ended.result["rows"]] == [
+        ("base", 0), ("base", 1), ("replay.n_step=2", 0), ("replay.n_step=2", 1),
+    ]  # fmt: skip
+    assert "total_steps=200" in canned.asked[-1]
+    nothing = cli_here("ablate", "out=nowhere", "resume=auto")
+    assert nothing.code == 2
+    assert "holds no config.yaml" in nothing.err
+
+
 def test_help_lists_what_an_ablation_takes(cli_here: Callable[..., Any]) -> None:
     told = cli_here("ablate", "--help").out
     assert not any(f" {name}= " in told for name in ("run_dir", "record", "record_layout"))
     resume = next(line for line in told.splitlines() if line.strip().startswith("resume="))
     assert "rows" in resume
+    task = next(line for line in told.splitlines() if line.strip().startswith("task="))
+    assert task.endswith("they are those of out")
 
 
 def test_a_real_run(cli_here: Callable[..., Any], tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+from embodied_launch import api
+
+from embodied.errors import UserError
 
 COMMON = {"schema", "verb", "ok", "seed", "task", "wall_s", "cpu_s", "llm"}
 TRAINED = COMMON | {
@@ -251,6 +254,13 @@ def test_export_and_deploy(cli_here: Callable[..., Any], trained: Path, bundle: 
         assert set(ended.result) >= COMMON | {"interventions", "periods_us", "held", "loaded_modules", "success_rate"}
         assert not {"torch", "mujoco", "hydra"} & set(ended.result["loaded_modules"])
     assert driven.result["episodes"] == 2
+
+
+def test_a_bundle_is_not_written_over_by_another_controllers(bundle: Path) -> None:
+    before = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    with pytest.raises(UserError, match="holds a bundle with other settings .* choose another out="):
+        api.export(api.load_controller("zoo:fetch_reach"), bundle)
+    assert {path.name: path.read_bytes() for path in bundle.iterdir()} == before
 
 
 def test_a_damaged_bundle_is_refused(cli_here: Callable[..., Any], bundle: Path, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from embodied.errors import UserError
+
 DEBUG = ("preset=debug", "total_steps=100", "loop.eval_every=100", "loop.final_episodes=1")
 
 WRITERS = {
@@ -89,3 +91,118 @@ def test_a_run_goes_on_without_its_task_and_not_with_another(cli_here: Callable[
     assert ended.code == 0, ended.err
     assert (ended.result["task"], ended.result["seed"], ended.result["env_steps"]) == ("fetch_push", 4, 150)
     assert "config.yaml" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "saved", "words", "differs"),
+    [
+        ("evaluate", ["run=zoo:fetch_push"], ["run=zoo:fetch_reach"], "run=zoo:fetch_push, not zoo:fetch_reach"),
+        ("evaluate", ["run=zoo:fetch_reach"], ["run=zoo:fetch_reach", "seed=5"], "seed=2000000, not 5"),
+        ("describe", ["scene=rooms"], ["scene=tabletop_blocks"], "scene=rooms, not tabletop_blocks"),
+        (
+            "plan", ["scene=rooms", "instruction=touch the blue block"], ["scene=rooms", "instruction=touch it"],
+            "instruction=touch the blue block, not touch it",
+        ),
+        ("export", ["run=zoo:fetch_reach"], ["run=zoo:fetch_reach", "seed=1"], "seed=2000000, not 1"),
+        ("deploy", ["bundle=one"], ["bundle=two"], "bundle=one, not two"),
+        ("demo", [], ["seed=1"], "seed=0, not 1"),
+    ],
+)  # fmt: skip
+def test_the_same_verb_with_other_settings_is_refused(
+    cli_here: Callable[..., Any], tmp_path: Path, verb: str, saved: list[str], words: list[str], differs: str
+) -> None:
+    folder = earlier_run(tmp_path / "taken", verb, saved)
+    before = files(folder)
+    ended = cli_here(verb, *words, f"out={folder}")
+    assert (ended.code, ended.out) == (2, ""), ended
+    assert len(ended.err.strip().splitlines()) == 1, ended.err
+    assert f"with other settings ({differs}) already: choose another out=" in ended.err
+    assert files(folder) == before
+
+
+def earlier_run(folder: Path, verb: str, words: list[str], ok: bool = True) -> Path:
+    """A folder as a run of these words leaves it, but for what it made."""
+    from embodied_launch.cli import VERBS, configure, load
+    from embodied_launch.outcome import RunFolder
+
+    config = configure(VERBS[verb], load(VERBS[verb]), [*words, f"out={folder}"])
+    run = RunFolder(verb, str(folder), settings=config)
+    run.write_config()
+    run.write_json("result.json", {"verb": verb, "ok": ok})
+    return folder
+
+
+def test_a_run_whose_settings_cannot_be_read_is_refused(cli_here: Callable[..., Any], tmp_path: Path) -> None:
+    folder = earlier_run(tmp_path / "taken", "evaluate", ["run=zoo:fetch_reach"])
+    (folder / "config.yaml").write_text("verb: evaluate\nconfig: [")
+    ended = cli_here("evaluate", "run=zoo:fetch_reach", f"out={folder}")
+    assert ended.code == 2
+    assert "config.yaml does not say which" in ended.err
+
+
+def test_the_same_evaluation_may_be_made_again(cli_here: Callable[..., Any], tmp_path: Path) -> None:
+    words = ["evaluate", "run=zoo:fetch_reach", "episodes=1"]
+    folder = earlier_run(tmp_path / "again", "evaluate", words[1:])
+    ended = cli_here(*words, f"out={folder}")
+    assert ended.code == 0, ended.err
+    assert ended.result["episodes"] == 1
+
+
+REFUSED = ["scene=tabletop_blocks", "instruction=touch the purple block", "execute=true"]
+
+
+def test_a_refused_plan_takes_an_earlier_success_away(cli_here: Callable[..., Any], tmp_path: Path) -> None:
+    folder = earlier_run(tmp_path / "taken", "plan", REFUSED)
+    for name in ("states.npz", "execution.mp4", "plan.json", "timeline.json"):
+        (folder / name).write_text("of a success")
+    (folder / "timeline").mkdir()
+    (folder / "timeline" / "0001.png").write_text("of a success")
+    ended = cli_here("plan", *REFUSED, f"out={folder}")
+    assert ended.code == 3, ended
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "result.json"]
+    assert ended.result["failure"]["reason"] == "unknown_object"
+
+
+def test_files_of_nobody_known_are_not_planned_over(cli_here: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "plan.json").write_text("[]")
+    ended = cli_here("plan", *REFUSED, "out=mine")
+    assert ended.code == 2
+    assert "holds plan.json of something else" in ended.err
+    assert (tmp_path / "mine" / "plan.json").read_text() == "[]"
+
+
+def test_a_plan_from_python_looks_at_its_folder_as_the_command_line_does(
+    cli_here: Callable[..., Any], tmp_path: Path
+) -> None:
+    from embodied_launch import api
+
+    def touch(colour: str, out: str = "touched") -> api.Planned:
+        return api.plan("tabletop_blocks", f"touch the {colour} block", execute=True, film=False, out=out)
+
+    assert touch("red").ok
+    states = (tmp_path / "touched" / "states.npz").read_bytes()
+    with pytest.raises(UserError, match="with other settings .* choose another out="):
+        touch("blue")
+    ended = cli_here("plan", *REFUSED, "out=touched")
+    assert ended.code == 2
+    assert "with other settings" in ended.err
+    assert (tmp_path / "touched" / "states.npz").read_bytes() == states
+    assert touch("red").ok
+    earlier_run(tmp_path / "trained", "evaluate", ["run=zoo:fetch_reach"])
+    with pytest.raises(UserError, match="a run of 'embodied evaluate'"):
+        touch("red", out="trained")
+
+
+def test_names_of_files_have_no_colons() -> None:
+    from embodied_launch.outcome import file_name
+
+    assert file_name("gym:ALE/Reach-v4") == "gym-ALE-Reach-v4"
+    assert file_name("fetch_reach") == "fetch_reach"
+
+
+def test_networks_of_another_task_to_begin_with_are_told(cli_here: Callable[..., Any]) -> None:
+    words = ["train", "task=fetch_push", *DEBUG, "sac.hidden=[128,128,128]", "run_dir=run"]
+    ended = cli_here(*words, "init_from=zoo:fetch_pick_place")
+    assert ended.code == 0, ended.err
+    assert "init_from: the controller to begin with was trained on fetch_pick_place" in ended.err

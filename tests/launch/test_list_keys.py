@@ -53,3 +53,9 @@ def test_help_shows_them() -> None:
     text = help_text("verb", "", Keys)
     assert "a|b|c" in text
     assert "int,..." in text
+
+
+def test_a_word_that_stands_twice_is_refused() -> None:
+    with pytest.raises(UserError, match="names=a,b,a names a twice"):
+        light_config(Keys, ["names=a,b,a"])
+    assert light_config(Keys, ["widths=64,64"]).widths == (64, 64)

@@ -59,12 +59,14 @@ class Run:
         self.folder, self.make_env = folder, make_env
         self.said: list[str] = []
 
-    def __call__(self, config: TrainConfig, sac: SacConfig = SAC, **options: Any) -> dict[str, Any]:
+    def __call__(
+        self, config: TrainConfig, sac: SacConfig = SAC, replay: ReplayConfig = REPLAY, **options: Any
+    ) -> dict[str, Any]:
         result = train(
             config,
             self.make_env,
             lambda spec: SacLearner(spec, sac, config.seed),
-            lambda spec, reward: HindsightReplay(spec, reward, REPLAY, config.seed, self.folder / "episodes.bin"),
+            lambda spec, reward: HindsightReplay(spec, reward, replay, config.seed, self.folder / "episodes.bin"),
             CheckpointStore(self.folder / "checkpoints", self.said.append),
             self.folder,
             progress=False,
@@ -337,6 +339,7 @@ def test_recorder_and_demonstrations(run: Run) -> None:
     assert len(closed) == 2
     assert asked == [None, 100 // 12]
     shutil.rmtree(run.folder / "checkpoints")
+    shutil.rmtree(run.folder / "controller")
     run(dataclasses.replace(TINY, total_steps=50), resume=True, make_recorder=Recorder)
     assert asked[-1] == 0, "a run that was begun and has no checkpoint drops what it recorded"
     fresh = Run(run.folder / "fresh", run.make_env)
@@ -354,6 +357,68 @@ def test_resume_without_a_checkpoint_and_a_fresh_start_over_an_old_run(run: Run)
     again = run(TINY)
     assert run.rows() == rows
     assert _timeless(again) == _timeless(first)
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew(run: Run) -> None:
+    run(TINY)
+    shutil.rmtree(run.folder / "checkpoints")
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    with pytest.raises(IntegrityError, match="no checkpoint to go on from: copy the whole run folder again"):
+        run(TINY, resume=True)
+    assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_had_saved_nothing_begins_anew_and_says_so(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.folder.mkdir()
+    RunIdentity().begin(run.folder)
+    result = run(TINY, resume=True)
+    assert "nothing had been saved" in capsys.readouterr().err
+    assert result["env_steps"] == 150
+    run(TINY, resume=True)
+    assert "nothing had been saved" not in capsys.readouterr().err
+
+
+def test_missing_metrics_are_told_with_one_remedy(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run(TINY)
+    (run.folder / "metrics.jsonl").unlink()
+    with pytest.raises(IntegrityError, match="metrics.jsonl is missing; copy the whole run folder again, or train"):
+        run(TINY, resume=True)
+    assert "copy" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "horizon", "why"),
+    [
+        ({"start_steps": 1_000}, 12, "loop.start_steps=1000 is more than total_steps=50"),
+        ({"start_steps": 10}, 200, "no episode was finished within 50 steps"),
+    ],
+)
+def test_a_run_that_learned_nothing_says_why(
+    tmp_path: Path, make_point_mass: Callable, capsys: pytest.CaptureFixture[str], changes: dict[str, int], horizon: int,
+    why: str,
+) -> None:  # fmt: skip
+    run = Run(tmp_path / "run", lambda: make_point_mass(horizon=horizon))
+    config = dataclasses.replace(TINY, total_steps=50, eval_episodes=1, final_episodes=1, **changes)
+    result = run(config, replay=dataclasses.replace(REPLAY, capacity=300))
+    assert result["updates"] == 0
+    assert result["warning"].endswith(why)
+    assert ("nothing will be learned" in capsys.readouterr().err) == ("start_steps" in why)
+
+
+def test_a_run_that_learned_has_no_warning(run: Run) -> None:
+    assert run(TINY)["warning"] is None
+
+
+def test_settings_are_named_as_a_user_writes_them() -> None:
+    begun = {"settings": {"loop.seed": 1, "loop.batch_size": 16}, "versions": {}}
+    with pytest.raises(UserError, match="begun with seed=1, not 2"):
+        RunIdentity({"loop.seed": 2, "loop.batch_size": 16}).check(begun, print)
+    with pytest.raises(UserError, match="begun with loop.batch_size=16, not 8"):
+        RunIdentity({"loop.seed": 1, "loop.batch_size": 8}).check(begun, print)
+    with pytest.raises(UserError, match="^loop.batch_size must be at least 1"):
+        TrainConfig(batch_size=0)
+    with pytest.raises(UserError, match="^workers must be"):
+        TrainConfig(workers=0)
 
 
 def test_a_finished_run_that_is_resumed_is_only_evaluated_again(run: Run) -> None:
