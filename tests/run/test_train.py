@@ -394,9 +394,13 @@ def test_missing_metrics_are_told_with_one_remedy(run: Run, capsys: pytest.Captu
     ],
 )
 def test_a_run_that_learned_nothing_says_why(
-    tmp_path: Path, make_point_mass: Callable, capsys: pytest.CaptureFixture[str], changes: dict[str, int], horizon: int,
+    tmp_path: Path,
+    make_point_mass: Callable,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, int],
+    horizon: int,
     why: str,
-) -> None:  # fmt: skip
+) -> None:
     run = Run(tmp_path / "run", lambda: make_point_mass(horizon=horizon))
     config = dataclasses.replace(TINY, total_steps=50, eval_episodes=1, final_episodes=1, **changes)
     result = run(config, replay=dataclasses.replace(REPLAY, capacity=300))
