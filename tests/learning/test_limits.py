@@ -58,7 +58,9 @@ def test_the_smallest_sizes_work(spec: EnvSpec, compiled: bool, norm: bool, prec
         ({"critics": 0}, "at least 1"),
         ({"hidden": ()}, "at least one width"),
         ({"hidden": (16, 0)}, "positive"),
-        ({"target_entropy": float("inf")}, "finite"),
+        ({"target_entropy": float("inf")}, "must lie in"),
+        ({"initial_temperature": 1e300}, "sac.initial_temperature must lie in"),
+        ({"min_std": 0.0}, "sac.min_std must lie in"),
     ],
 )
 def test_sizes_that_there_are_not(wrong: dict[str, object], mention: str) -> None:
