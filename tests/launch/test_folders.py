@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,15 @@ def test_networks_of_another_task_to_begin_with_are_told(cli_here: Callable[...,
     ended = cli_here(*words, "init_from=zoo:fetch_pick_place")
     assert ended.code == 0, ended.err
     assert "init_from: the controller to begin with was trained on fetch_pick_place" in ended.err
+
+
+def test_a_plan_from_python_says_its_settings_as_the_command_line_does() -> None:
+    from embodied_launch.planners import PlannerSettings
+    from embodied_launch.planning import settings_as_keys
+    from embodied_launch.verbs.plan import KEYS
+
+    usual = asdict(KEYS(scene="rooms", instruction="touch it"))
+    told = settings_as_keys(None)
+    assert told == {name: usual[name] for name in told}
+    assert settings_as_keys(PlannerSettings(retries=9, votes=3)) == {**told, "retries": 9, "votes": 3}
+    assert {"model", "votes", "budget_calls", "price_in"} <= told.keys()
