@@ -24,7 +24,7 @@ from vlm_describer.located import Item, Located
 from vlm_describer.naming import SIDE, Names
 from vlm_describer.relations import questions
 from vlm_describer.seeing import UNNAMED, Named
-from vlm_describer.sim_blip import WORDS
+from vlm_describer.sim_blip import MIDDLE, WORDS, middle
 
 LEAST = 1e-6
 """Probabilities count as at least so large."""
@@ -59,7 +59,7 @@ class CropLooker:
     def look(self, frame: Frame, base: BaseFrame | None) -> tuple[Located, Names]:
         """As `Looker.look`."""
         located = locate(frame, base)
-        pictures = [*(crop(frame, item, SIDE) for item in located.items), shrunk(frame.rgb, SIDE)]
+        pictures = [*(middle(crop(frame, item, SIDE)) for item in located.items), shrunk(frame.rgb, MIDDLE)]
         *things, whole = self._model.captions(pictures, words=WORDS)
         self.sentence = composed(located, [thing.text for thing in things], whole.text).text
         return located, named_by(things, whole)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from embodied.colours import COLOURS
@@ -19,14 +20,15 @@ from vlm_describer.dataset import FrameSet
 from vlm_describer.examples import KINDS, SCENES, Examples
 from vlm_describer.fit_clip import examples_of
 from vlm_describer.fit_state import rate_at, restore_fit, save_fit
+from vlm_describer.naming import SIDE
 from vlm_describer.seeing import UNNAMED
 
 SHIFT = 3
-"""Pixels by which crops are moved at most."""
+"""Pixels by which the middles of crops are moved at most."""
 MISHEARD = 0.3
 """Share of the captions whose colour is another one when the kind is asked for, so that a kind is told from the picture
 and not from which colours it had: held-out pairs of both are to be named too."""
-FRAME_SHARE = 8
+FRAME_SHARE = 16
 """A batch holds a frame for so many crops."""
 Progress = Callable[[str, float], None]
 
@@ -38,7 +40,7 @@ class FitBlipConfig:
     sim: sim_blip.SimBlipConfig = field(default_factory=sim_blip.SimBlipConfig)
     epochs: int = 8
     batch_size: int = 64
-    """Crops of a step; an eighth as many whole frames come with them."""
+    """Crops of a step; a sixteenth as many whole frames come with them."""
     learning_rate: float = 1.5e-3
     """Rises over the first twentieth of the steps, then falls to 0 like a cosine."""
     weight_decay: float = 0.02
@@ -102,14 +104,16 @@ class BlipFit:
     def _rate(self, step: int) -> float:
         return rate_at(step, self.config.epochs * self._per_epoch, self.config.learning_rate)
 
-    def _loss(self, rows: np.ndarray, generator: torch.Generator) -> Tensor:
+    def _loss(self, rows: NDArray[np.int64], generator: torch.Generator) -> Tensor:
         examples = self._examples
         few = torch.randint(len(examples.frames), (max(1, len(rows) // FRAME_SHARE),), generator=generator).numpy()
         captions = [crop_caption(examples, int(row)) for row in rows]
         captions += [SCENES[int(scene)] for scene in examples.scene[few]]
         ids = self._captions.ids(captions)
         said = ids != self._captions.filling
-        pixels = self._prepare(np.concatenate([examples.crops[rows], examples.frames[few]]), generator)
+        across, down = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
+        crops, frames = sim_blip.middle(examples.crops[rows], across, down), examples.frames[few]
+        pixels = self._augmented(torch.cat([self._sized(crops), self._sized(frames)]), generator)
         decoded = self.network.text_decoder(
             input_ids=self._captions.misheard(ids, generator),
             attention_mask=said.long(),
@@ -120,17 +124,19 @@ class BlipFit:
         loss: Tensor = decoded.loss
         return loss
 
-    def _prepare(self, pictures: np.ndarray, generator: torch.Generator) -> Tensor:
-        """As the image processor does, but mirrored, moved, brighter or darker, noisy. Hues stay: they are named."""
-        mean, scale = (torch.tensor(given)[:, None, None] for given in (self.images.image_mean, self.images.image_std))
-        images = torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 255
+    def _sized(self, pictures: NDArray[np.uint8]) -> Tensor:
+        """(N, H, W, 3) bytes to (N, 3, side, side) in [0, 1]."""
+        images = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255
         side = self.config.sim.image_size
-        if images.shape[-1] != side:
-            images = nn.functional.interpolate(images, (side, side), mode="bilinear", antialias=True)
+        if images.shape[-1] == side:
+            return images
+        return nn.functional.interpolate(images, (side, side), mode="bilinear", antialias=True)
+
+    def _augmented(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Normalised as the image processor does; some mirrored, brighter or darker, noisy. Hues stay: they are named."""
+        mean, scale = (torch.tensor(given)[:, None, None] for given in (self.images.image_mean, self.images.image_std))
         flips = torch.rand(len(images), generator=generator) < 0.5
         images = torch.where(flips[:, None, None, None], images.flip(3), images)
-        shift = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
-        images = torch.roll(images, shifts=shift, dims=(2, 3))
         gain = 1 + 0.15 * torch.randn((len(images), 1, 1, 1), generator=generator)
         noise = 0.015 * torch.randn(images.shape, generator=generator)
         return ((images * gain.clamp(0.6, 1.4) + noise).clamp(0, 1) - mean) / scale
@@ -172,7 +178,7 @@ def fit_blip(
         progress: Called with what is being done and the share of it that is.
     """
     work.mkdir(parents=True, exist_ok=True)
-    examples = examples_of(fit, work / "examples", config.sim.image_size, progress)
+    examples = examples_of(fit, work / "examples", SIDE, progress)
     training = BlipFit(examples, config)
     losses = _run(training, work / "blip.safetensors", progress)
     told = {"fit": asdict(config), "crops": len(examples), "losses": losses, **card}

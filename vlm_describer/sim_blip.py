@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embodied.colours import COLOURS
 from embodied.errors import IntegrityError
@@ -32,6 +33,9 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "[ENC]")
 """As BERT's vocabulary begins; a BLIP decoder starts at [DEC] and ends at [SEP]."""
 WORDS = (*SCENES, *COLOURS, *KINDS)
 """All that a caption is made of, in a fixed order; a token each."""
+MIDDLE = 48
+"""Side of what is shown of a crop (`crops.crop`, SIDE): its middle. A thing ends at most 2 pixels beyond it, and a crop's
+border is the most of its surface and the least of what it tells."""
 PLACES_SCALE = 0.5
 """Of the sines that tell patches their places, beside patches of about 1."""
 
@@ -40,8 +44,8 @@ PLACES_SCALE = 0.5
 class SimBlipConfig:
     """Sizes of both transformers."""
 
-    image_size: int = SIDE
-    """Side of the crops."""
+    image_size: int = MIDDLE
+    """Side of the square that a picture is squashed to."""
     patch_size: int = 8
     vision_width: int = 128
     vision_layers: int = 4
@@ -101,6 +105,12 @@ def save(network: Any, tokenizer: Any, images: Any, folder: Path, card: Mapping[
     images.save_pretrained(folder)
     told = {"name": NAME, CAPTIONS: CROPS, "weights": digest(folder / WEIGHTS), **card}
     (folder / CARD).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+
+
+def middle(crops: NDArray[np.uint8], across: int = 0, down: int = 0) -> NDArray[np.uint8]:
+    """(..., MIDDLE, MIDDLE, 3) of crops (..., SIDE, SIDE, 3), moved by some pixels."""
+    left, top = (SIDE - MIDDLE) // 2 + across, (SIDE - MIDDLE) // 2 + down
+    return crops[..., top : top + MIDDLE, left : left + MIDDLE, :]
 
 
 def is_sim_blip(folder: Path) -> bool:
