@@ -133,7 +133,7 @@ class BlipFit:
         return nn.functional.interpolate(images, (side, side), mode="bilinear", antialias=True)
 
     def _augmented(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Normalised as the image processor does; some mirrored, brighter or darker, noisy. Hues stay: they are named."""
+        """Normalised as the image processor does; mirrored, brighter or darker, noisy. Hues stay: they are named."""
         mean, scale = (torch.tensor(given)[:, None, None] for given in (self.images.image_mean, self.images.image_std))
         flips = torch.rand(len(images), generator=generator) < 0.5
         images = torch.where(flips[:, None, None, None], images.flip(3), images)

@@ -34,8 +34,8 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "[ENC]")
 WORDS = (*SCENES, *COLOURS, *KINDS)
 """All that a caption is made of, in a fixed order; a token each."""
 MIDDLE = 48
-"""Side of what is shown of a crop (`crops.crop`, SIDE): its middle. A thing ends at most 2 pixels beyond it, and a crop's
-border is the most of its surface and the least of what it tells."""
+"""Side of what is shown of a crop (`crops.crop`, SIDE): its middle. A thing ends at most 2 pixels beyond it, and the
+border is nearly half of a crop and the least of what it tells."""
 PLACES_SCALE = 0.5
 """Of the sines that tell patches their places, beside patches of about 1."""
 
