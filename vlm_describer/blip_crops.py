@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from embodied.colours import COLOURS
 from embodied.types import BaseFrame, FloatArray, Frame
 from vlm_describer.blip_model import Sentence
+from vlm_describer.blip_sheets import sheets
 from vlm_describer.captions import SUPPORTS, UNTOLD_KINDS, Caption, Mention
-from vlm_describer.crops import crop
+from vlm_describer.crops import crop, relief
 from vlm_describer.examples import KINDS, SCENES, SIZES, shrunk
 from vlm_describer.locate import locate
 from vlm_describer.located import Item, Located
 from vlm_describer.naming import SIDE, Names
 from vlm_describer.relations import questions
 from vlm_describer.seeing import UNNAMED, Named
-from vlm_describer.sim_blip import MIDDLE, WORDS, middle
+from vlm_describer.sim_blip import WORDS
 
 LEAST = 1e-6
 """Probabilities count as at least so large."""
@@ -59,8 +60,8 @@ class CropLooker:
     def look(self, frame: Frame, base: BaseFrame | None) -> tuple[Located, Names]:
         """As `Looker.look`."""
         located = locate(frame, base)
-        pictures = [*(middle(crop(frame, item, SIDE)) for item in located.items), shrunk(frame.rgb, MIDDLE)]
-        *things, whole = self._model.captions(pictures, words=WORDS)
+        pictures = [_sheet(frame, item, located) for item in located.items]
+        *things, whole = self._model.captions([*pictures, shrunk(frame.rgb, SIDE)], words=WORDS)
         self.sentence = composed(located, [thing.text for thing in things], whole.text).text
         return located, named_by(things, whole)
 
@@ -123,6 +124,11 @@ def _supports(located: Located, told: Mapping[str, str]) -> dict[str, tuple[str,
     for predicate, chance in takewhile(lambda asked: asked[0].name in SUPPORTS, questions(located, roles)):
         if chance >= SUPPORT:
             found.setdefault(predicate.args[0], (predicate.name, predicate.args[1]))
+    return found
+
+
+def _sheet(frame: Frame, item: Item, located: Located) -> NDArray[np.uint8]:
+    found: NDArray[np.uint8] = sheets(crop(frame, item, SIDE)[None], relief(frame, item, located)[None])[0]
     return found
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from embodied.colours import COLOURS
 from vlm_describer import sim_blip
+from vlm_describer.blip_sheets import TILE, mirrored, sheets
 from vlm_describer.dataset import FrameSet
 from vlm_describer.examples import KINDS, SCENES, Examples
 from vlm_describer.fit_clip import examples_of
@@ -28,6 +29,8 @@ SHIFT = 3
 MISHEARD = 0.3
 """Share of the captions whose colour is another one when the kind is asked for, so that a kind is told from the picture
 and not from which colours it had: held-out pairs of both are to be named too."""
+WHITENED, FAINT = 1_500, 0.15
+"""Crops that show how patches differ, and the least variance of a direction in them (pixels have about 1)."""
 FRAME_SHARE = 16
 """A batch holds a frame for so many crops."""
 Progress = Callable[[str, float], None]
@@ -55,6 +58,7 @@ class BlipFit:
         self.network, self.tokenizer, self.images = sim_blip.build(config.sim)
         self.config, self._examples, self.epoch = config, examples, 0
         self._captions = _Words(self.tokenizer)
+        self._whiten()
         parameters = list(self.network.parameters())
         groups = [
             {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
@@ -111,9 +115,7 @@ class BlipFit:
         captions += [SCENES[int(scene)] for scene in examples.scene[few]]
         ids = self._captions.ids(captions)
         said = ids != self._captions.filling
-        across, down = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
-        crops, frames = sim_blip.middle(examples.crops[rows], across, down), examples.frames[few]
-        pixels = self._augmented(torch.cat([self._sized(crops), self._sized(frames)]), generator)
+        pixels = self._pictures(rows, few, generator)
         decoded = self.network.text_decoder(
             input_ids=self._captions.misheard(ids, generator),
             attention_mask=said.long(),
@@ -124,22 +126,52 @@ class BlipFit:
         loss: Tensor = decoded.loss
         return loss
 
-    def _sized(self, pictures: NDArray[np.uint8]) -> Tensor:
-        """(N, H, W, 3) bytes to (N, 3, side, side) in [0, 1]."""
-        images = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255
-        side = self.config.sim.image_size
-        if images.shape[-1] == side:
-            return images
-        return nn.functional.interpolate(images, (side, side), mode="bilinear", antialias=True)
-
-    def _augmented(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Normalised as the image processor does; mirrored, brighter or darker, noisy. Hues stay: they are named."""
-        mean, scale = (torch.tensor(given)[:, None, None] for given in (self.images.image_mean, self.images.image_std))
-        flips = torch.rand(len(images), generator=generator) < 0.5
-        images = torch.where(flips[:, None, None, None], images.flip(3), images)
-        gain = 1 + 0.15 * torch.randn((len(images), 1, 1, 1), generator=generator)
+    def _pictures(self, rows: NDArray[np.int64], few: NDArray[np.int64], generator: torch.Generator) -> Tensor:
+        """Crops as sheets, then whole frames; some mirrored, brighter or darker, noisy. Hues stay: they are named."""
+        examples, count = self._examples, len(rows) + len(few)
+        flips = (torch.rand(count, generator=generator) < 0.5).numpy()
+        across, down = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
+        seen = mirrored(examples.crops[rows], examples.reliefs[rows], flips[: len(rows)])
+        frames = examples.frames[few]
+        frames = np.where(flips[len(rows) :, None, None, None], frames[:, :, ::-1], frames)
+        images = _pixels(np.concatenate([sheets(*seen, across, down), frames]))
+        gain = 1 + 0.15 * torch.randn((count, 1, 1, 1), generator=generator).clamp(-2.5, 2.5)
+        gain = gain.repeat(1, 1, images.shape[2], 1)
+        gain[: len(rows), :, TILE:] = 1.0  # no light falls on a relief
         noise = 0.015 * torch.randn(images.shape, generator=generator)
-        return ((images * gain.clamp(0.6, 1.4) + noise).clamp(0, 1) - mean) / scale
+        return self._normalised((images * gain + noise).clamp(0, 1))
+
+    def _normalised(self, images: Tensor) -> Tensor:
+        """As the image processor does it."""
+        mean, scale = (torch.tensor(given)[:, None, None] for given in (self.images.image_mean, self.images.image_std))
+        found: Tensor = (images - mean) / scale
+        return found
+
+    def _whiten(self) -> None:
+        """Starts the patches' weights where what differs between patches counts alike, however faint it is.
+
+        Neighbouring pixels are so much alike that the patches' means would drown everything else for many epochs. As
+        Coates and Ng 2012, "Learning Feature Representations with K-means", section 3: principal components, each
+        divided by its deviation, which counts as no less than `FAINT`; turned by chance.
+        """
+        rows = torch.randperm(len(self._examples))[:WHITENED].sort().values.numpy()
+        images = self._normalised(_pixels(sheets(self._examples.crops[rows], self._examples.reliefs[rows])))
+        size, width = self.config.sim.patch_size, self.config.sim.vision_width
+        patches = nn.functional.unfold(images, size, stride=size).transpose(1, 2).reshape(-1, 3 * size * size)
+        middle = patches.mean(dim=0)
+        variances, directions = torch.linalg.eigh(torch.cov((patches - middle).T))
+        scaled = (directions / (variances.clamp(min=0) + FAINT).sqrt()).T.flip(0)[:width]
+        turned, _ = torch.linalg.qr(torch.randn(width, width))
+        weights = turned[:, : len(scaled)] @ scaled
+        embedding = self.network.vision_model.embeddings.patch_embedding
+        with torch.no_grad():
+            embedding.weight.copy_(weights.reshape(embedding.weight.shape))
+            embedding.bias.copy_(-weights @ middle)
+
+
+def _pixels(pictures: NDArray[np.uint8]) -> Tensor:
+    """(N, H, W, 3) bytes to (N, 3, H, W) in [0, 1]."""
+    return torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255
 
 
 class _Words:

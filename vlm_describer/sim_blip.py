@@ -1,7 +1,8 @@
 """sim-blip: a small BLIP captioner with a vocabulary of a few dozen words, fitted to crops of rendered frames.
 
-It captions what was located: `red block`, `robot`, `nothing`, `thing`; and a small picture of a whole frame by the kind
-of scene, `table`. `vlm_describer.blip_crops` makes a sentence of these.
+It captions what was located, each thing as a sheet of `vlm_describer.blip_sheets`: `red block`, `robot`, `nothing`,
+`thing`; and a small picture of a whole frame by the kind of scene, `table`. `vlm_describer.blip_crops` makes a sentence
+of these.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from embodied.colours import COLOURS
 from embodied.errors import IntegrityError
@@ -27,15 +27,12 @@ from vlm_describer.sim_clip import CARD, read_card
 NAME = "sim-blip"
 SHIPPED = Path(__file__).resolve().parent / "weights" / "sim_blip"
 WEIGHTS = "model.safetensors"
-CAPTIONS, CROPS = "captions", "crops"
-"""What a card says of a model that is to be shown crops."""
+CAPTIONS, SHEETS = "captions", "sheets of crops"
+"""What a card says of a model that is to be shown crops, put together as `blip_sheets` does."""
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "[ENC]")
 """As BERT's vocabulary begins; a BLIP decoder starts at [DEC] and ends at [SEP]."""
 WORDS = (*SCENES, *COLOURS, *KINDS)
 """All that a caption is made of, in a fixed order; a token each."""
-MIDDLE = 48
-"""Side of what is shown of a crop (`crops.crop`, SIDE): its middle. A thing ends at most 2 pixels beyond it, and the
-border is nearly half of a crop and the least of what it tells."""
 PLACES_SCALE = 0.5
 """Of the sines that tell patches their places, beside patches of about 1."""
 
@@ -44,10 +41,11 @@ PLACES_SCALE = 0.5
 class SimBlipConfig:
     """Sizes of both transformers."""
 
-    image_size: int = MIDDLE
-    """Side of the square that a picture is squashed to."""
-    patch_size: int = 8
-    vision_width: int = 128
+    image_size: int = SIDE
+    """Side of a sheet."""
+    patch_size: int = 16
+    """A quarter of a tile: things lie in the middle of a sheet's tiles, so that a patch shows the same part of each."""
+    vision_width: int = 160
     vision_layers: int = 4
     text_width: int = 96
     text_layers: int = 2
@@ -89,7 +87,7 @@ def build(config: SimBlipConfig) -> tuple[Any, Any, Any]:
     network = BlipForConditionalGeneration(
         BlipConfig(text_config=text, vision_config=vision, projection_dim=64, label_smoothing=0.0)
     )
-    _start(network.vision_model)
+    _start(network)
     side = {"height": config.image_size, "width": config.image_size}
     images = BlipImageProcessor(size=side, image_mean=[0.5] * 3, image_std=[0.25] * 3)
     return network, tokenizer, images
@@ -103,14 +101,8 @@ def save(network: Any, tokenizer: Any, images: Any, folder: Path, card: Mapping[
     network.to(torch.float32)
     tokenizer.save_pretrained(folder)
     images.save_pretrained(folder)
-    told = {"name": NAME, CAPTIONS: CROPS, "weights": digest(folder / WEIGHTS), **card}
+    told = {"name": NAME, CAPTIONS: SHEETS, "weights": digest(folder / WEIGHTS), **card}
     (folder / CARD).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-
-
-def middle(crops: NDArray[np.uint8], across: int = 0, down: int = 0) -> NDArray[np.uint8]:
-    """(..., MIDDLE, MIDDLE, 3) of crops (..., SIDE, SIDE, 3), moved by some pixels."""
-    left, top = (SIDE - MIDDLE) // 2 + across, (SIDE - MIDDLE) // 2 + down
-    return crops[..., top : top + MIDDLE, left : left + MIDDLE, :]
 
 
 def is_sim_blip(folder: Path) -> bool:
@@ -119,7 +111,7 @@ def is_sim_blip(folder: Path) -> bool:
     Raises:
         IntegrityError: Its card cannot be read.
     """
-    return (folder / CARD).is_file() and read_card(folder).get(CAPTIONS) == CROPS
+    return (folder / CARD).is_file() and read_card(folder).get(CAPTIONS) == SHEETS
 
 
 def load_sim_blip(folder: Path | None = None) -> BlipModel:
@@ -137,20 +129,20 @@ def load_sim_blip(folder: Path | None = None) -> BlipModel:
     return model
 
 
-def _start(tower: Any) -> None:
-    """Weights that a transformer learns from. `transformers` makes those of BLIP's image tower 1e-10 large: it is meant
-    to be loaded, and all patches would look alike for a long time.
+def _start(network: Any) -> None:
+    """Weights that a small transformer learns from. `transformers` makes those of BLIP's image tower 1e-10 large, since
+    it is meant to be loaded: all pictures would look alike for long. What its decoder takes from the tower is faint.
 
     Matrices as in Glorot and Bengio 2010; places as sines of rows and columns (Beyer et al. 2022, arXiv 2205.01580).
     """
     import torch
 
-    for parameter in tower.parameters():
-        if parameter.ndim == 2:
-            torch.nn.init.xavier_uniform_(parameter)
-        elif parameter.ndim == 4:
+    for name, parameter in network.named_parameters():
+        if parameter.ndim == 4:
             torch.nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
-    places = tower.embeddings.position_embedding
+        elif parameter.ndim == 2 and "embeddings" not in name and "predictions.decoder" not in name:
+            torch.nn.init.xavier_uniform_(parameter)
+    places = network.vision_model.embeddings.position_embedding
     with torch.no_grad():
         side = round((places.shape[1] - 1) ** 0.5)
         places[0, 1:] = torch.from_numpy(PLACES_SCALE * _sines(side, places.shape[2]))

@@ -74,7 +74,7 @@ def test_each_thing_has_the_words_of_its_crop(look: tuple[StillScene, Frame, Loc
     scene, frame, located = look
     says = Says(truths(located))
     found = SeeingDescriber("blip", CropLooker(says), Calibration(), scene.frame).describe((frame,))
-    assert says.shapes == [(sim_blip.MIDDLE, sim_blip.MIDDLE, 3)] * (len(located.items) + 1)
+    assert says.shapes == [(64, 64, 3)] * (len(located.items) + 1)
     for entity in scene.scene_state().entities:
         if entity.role not in ("object", "zone"):
             continue
@@ -140,7 +140,7 @@ def test_probabilities_of_kinds_and_colours() -> None:
 
 def test_the_card_says_who_is_shown_crops(small_models: ModuleType, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    sizes = sim_blip.SimBlipConfig(vision_width=32, vision_layers=1, text_width=32, text_layers=1, patch_size=16)
+    sizes = sim_blip.SimBlipConfig(vision_width=32, vision_layers=1, text_width=32, text_layers=1)
     sim_blip.save(*sim_blip.build(sizes), tmp_path / "ours", {})
     looker, raw = load_blip_looker(str(tmp_path / "ours"))
     assert isinstance(looker, CropLooker)

@@ -45,7 +45,7 @@ def test_a_sentence_is_the_same_alone_and_in_a_batch(folder: Path) -> None:
 
 def test_probabilities_are_the_same_alone_and_in_a_batch() -> None:
     torch.manual_seed(0)
-    sizes = sim_blip.SimBlipConfig(vision_width=32, vision_layers=1, text_width=32, text_layers=1, patch_size=16)
+    sizes = sim_blip.SimBlipConfig(vision_width=32, vision_layers=1, text_width=32, text_layers=1)
     network, tokenizer, images = sim_blip.build(sizes)
     for parameter in network.text_decoder.parameters():
         parameter.data *= 8

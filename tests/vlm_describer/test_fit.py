@@ -15,6 +15,7 @@ from embodied.types import BaseFrame
 from robots.randomize import RandomizerConfig, labelled_frames
 from vlm_describer import sim_blip, sim_clip
 from vlm_describer.blip_model import BlipModel
+from vlm_describer.blip_sheets import mirrored, sheets
 from vlm_describer.crops import FEATURES, RELIEF, crop, features, relief
 from vlm_describer.dataset import FrameSet, write_frames
 from vlm_describer.examples import (
@@ -35,6 +36,7 @@ from vlm_describer.locate import locate
 from vlm_describer.located import COLOUR_STATISTICS
 from vlm_describer.naming import HeadNamer
 from vlm_describer.relief_tower import load_relief_tower, prepared, save_relief_tower
+from vlm_describer.relief_tower import mirrored as relief_mirror
 from vlm_describer.sim_blip import SimBlipConfig
 from vlm_describer.vocabulary import load_vocabulary
 
@@ -215,7 +217,7 @@ def test_heads_in_numpy_say_what_they_said_while_they_were_fitted() -> None:
 
 
 TINY_BLIP = FitBlipConfig(
-    SimBlipConfig(patch_size=16, vision_width=32, vision_layers=1, text_width=32, text_layers=1),
+    SimBlipConfig(vision_width=32, vision_layers=1, text_width=32, text_layers=1),
     epochs=5,
     batch_size=32,
     learning_rate=3e-3,
@@ -235,7 +237,7 @@ def test_crops_are_captioned_by_what_they_show(tmp_path: Path) -> None:
     others = coloured(60, seed=1)
     truth = [crop_caption(others, row) for row in range(len(others))]
     assert set(truth) == {"red block", "blue ball"}
-    pictures = list(sim_blip.middle(others.crops))
+    pictures = list(sheets(others.crops, others.reliefs))
     said = captioner(fit).captions(pictures)
     assert np.mean([one.text == true for one, true in zip(said, truth, strict=True)]) > 0.9
     sim_blip.save(fit.network, fit.tokenizer, fit.images, tmp_path, {"seed": 0})
@@ -282,12 +284,41 @@ def test_the_image_tower_sees_from_the_first_step() -> None:
     torch.manual_seed(0)
     network, _, _ = sim_blip.build(TINY_BLIP.sim)
     with torch.no_grad():
-        vision = network.vision_model(pixel_values=torch.randn(2, 3, sim_blip.MIDDLE, sim_blip.MIDDLE))[0]
+        vision = network.vision_model(pixel_values=torch.randn(2, 3, 64, 64))[0]
     assert (vision[0, 1:] - vision[1, 1:]).abs().mean() > 0.1
     assert (vision[0, 1] - vision[0, 2]).abs().mean() > 0.1
 
 
-def test_middles_are_moved() -> None:
-    crops = np.arange(64 * 64 * 3, dtype=np.uint8).reshape(1, 64, 64, 3)
-    np.testing.assert_array_equal(sim_blip.middle(crops), crops[:, 8:56, 8:56])
-    np.testing.assert_array_equal(sim_blip.middle(crops[0], across=3, down=-2), crops[0, 6:54, 11:59])
+def test_faint_details_count_from_the_first_step(examples: Examples) -> None:
+    fit = BlipFit(examples, TINY_BLIP)
+    pictures = list(sheets(examples.crops, examples.reliefs))
+    pixels = fit.images(images=pictures, return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        patches = fit.network.vision_model.embeddings.patch_embedding(pixels).flatten(2).transpose(1, 2).reshape(-1, 32)
+    spread = torch.linalg.eigvalsh(torch.cov(patches.T))
+    assert spread.min() > 0.1
+    assert spread.max() < 2.0
+    assert patches.mean(dim=0).abs().max() < 0.1
+
+
+def test_sheets_hold_what_a_thing_looks_like_and_its_form(examples: Examples) -> None:
+    crops, reliefs = examples.crops, examples.reliefs
+    made = sheets(crops, reliefs, across=3, down=-2)
+    np.testing.assert_array_equal(made[:, :32, 32:], crops[:, 14:46, 19:51])
+    np.testing.assert_allclose(made[:, 5, 7], crops[:, 10:12, 14:16].mean(axis=(1, 2)), atol=0.51)
+    there = reliefs[..., 3] > 0
+    np.testing.assert_array_equal(made[:, 32:, :32][there], reliefs[..., :3][there])
+    assert (made[:, 32:, :32][~there] == 128).all()
+    assert (made[:, 32:, 32:] == reliefs[..., 3:]).all()
+
+
+def test_a_mirrored_sheet_is_of_the_mirrored_thing(examples: Examples) -> None:
+    chosen = np.arange(len(examples)) % 2 == 0
+    crops, reliefs = mirrored(examples.crops, examples.reliefs, chosen)
+    np.testing.assert_array_equal(crops[~chosen], examples.crops[~chosen])
+    np.testing.assert_array_equal(reliefs[~chosen], examples.reliefs[~chosen])
+    np.testing.assert_array_equal(crops[chosen], examples.crops[chosen][:, :, ::-1])
+    expected = relief_mirror(prepared(examples.reliefs), torch.ones(len(chosen), dtype=torch.bool))
+    np.testing.assert_allclose(prepared(reliefs)[chosen], expected[chosen], atol=1e-6)
+    twice = mirrored(crops, reliefs, chosen)
+    np.testing.assert_array_equal(twice[1], examples.reliefs)
