@@ -38,7 +38,7 @@ class FitSettings:
     """Of each held-out split."""
     epochs: int = 9
     """Of sim-clip's image tower over the crops."""
-    caption_epochs: int = 8
+    caption_epochs: int = 12
     """Of sim-blip over the crops."""
 
 

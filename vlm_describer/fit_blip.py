@@ -41,7 +41,7 @@ class FitBlipConfig:
     """How sim-blip is fitted."""
 
     sim: sim_blip.SimBlipConfig = field(default_factory=sim_blip.SimBlipConfig)
-    epochs: int = 8
+    epochs: int = 12
     batch_size: int = 64
     """Crops of a step; a sixteenth as many whole frames come with them."""
     learning_rate: float = 1.5e-3
