@@ -90,7 +90,8 @@ class BlipModel:
         """What `transformers` returns."""
         import torch
 
-        pixels = self._prepare(images=list(pictures), return_tensors="pt")["pixel_values"]
+        # Copies: PIL's pictures may not be written to, of which torch warns.
+        pixels = self._prepare(images=[np.array(each) for each in pictures], return_tensors="pt")["pixel_values"]
         words = self.tokenizer([prompt] * len(pictures), return_tensors="pt") if prompt else None
         given = {"input_ids": words["input_ids"], "attention_mask": words["attention_mask"]} if words else {}
         begun = words["input_ids"].shape[1] if words else 1
