@@ -186,10 +186,10 @@ def make_seer(name: str, sight: Sight, base: BaseFrame | None) -> Describer:
 
         looker, calibration = load_clip_looker(sight.model, sight.pretrained, sight.vocabulary)
         return SeeingDescriber(name, looker, calibration, base)
-    from vlm_describer.blip import CaptionLooker, load_captioner
+    from vlm_describer.blip import load_blip_looker
 
-    captioner, calibration = load_captioner(sight.model)
-    return SeeingDescriber(name, CaptionLooker(captioner), calibration, base)
+    speaker, calibration = load_blip_looker(sight.model)
+    return SeeingDescriber(name, speaker, calibration, base)
 
 
 def make_planner(

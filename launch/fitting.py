@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 if TYPE_CHECKING:
+    from embodied.labels import FrameLabel
+    from vlm_describer.blip import Speaker
     from vlm_describer.dataset import FrameSet
     from vlm_describer.judge import View
     from vlm_describer.seeing import Looker
@@ -36,8 +38,8 @@ class FitSettings:
     """Of each held-out split."""
     epochs: int = 9
     """Of sim-clip's image tower over the crops."""
-    caption_epochs: int = 8
-    """Of sim-blip over the frames."""
+    caption_epochs: int = 12
+    """Of sim-blip over the crops."""
 
 
 def frame_set(folder: Path, split: str, frames: int, seed: int, progress: Progress) -> FrameSet:
@@ -77,9 +79,9 @@ def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
 
 def fit_blip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
     """sim-blip from nothing into `folder`/model; its card."""
-    from vlm_describer.blip import CaptionLooker
-    from vlm_describer.blip_model import load_blip
-    from vlm_describer.fit_blip import FitBlipConfig, captions_judged, fit_blip
+    from vlm_describer.blip_crops import CropLooker
+    from vlm_describer.fit_blip import FitBlipConfig, fit_blip
+    from vlm_describer.sim_blip import load_sim_blip
     from vlm_describer.sim_clip import read_card
 
     frames, model = folder / "frames", folder / "model"
@@ -87,29 +89,44 @@ def fit_blip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str,
         fit = frame_set(frames, "fit", settings.frames, seed, progress)
         config = FitBlipConfig(epochs=settings.caption_epochs, seed=seed)
         fit_blip(fit, model, folder / "work", config, {"data": {"frames": len(fit), "seed": seed, **about}}, progress)
-        captioner = load_blip(str(model))
-        card = {**read_card(model), **measured(frames, model, CaptionLooker(captioner), settings, seed, progress)}
-        for split, row in card["held_out"].items():
-            held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
-            row |= {f"sentence_{name}": value for name, value in captions_judged(held_out, captioner).items()}
+        looker = CropLooker(load_sim_blip(model))
+        card = {**read_card(model), **measured(frames, model, looker, settings, seed, progress, looker)}
     _write_card(model, card)
     return read_card(model)
 
 
 def measured(
-    frames: Path, model: Path, looker: Looker, settings: FitSettings, seed: int, progress: Progress
+    frames: Path,
+    model: Path,
+    looker: Looker,
+    settings: FitSettings,
+    seed: int,
+    progress: Progress,
+    speaker: Speaker | None = None,
 ) -> dict[str, Any]:
-    """How a fitted looker does on what it never saw, for its card; its calibration is made and written to `model`."""
+    """How a fitted looker does on what it never saw, for its card; its calibration is made and written to `model`.
+
+    `speaker` is the looker itself, where it goes by sentences: they are judged too.
+    """
     from vlm_describer.calibration import CALIBRATION
     from vlm_describer.judge import calibrate, judge
+    from vlm_describer.statements import Tally, told_by_sentence
 
     validation = frame_set(frames, "validation", settings.validation_frames, seed, progress)
     calibration = calibrate(views_of(validation, looker, progress), looker.identity)
     calibration.save(model / CALIBRATION)
-    numbers = {}
+    numbers: dict[str, dict[str, Any]] = {}
     for split in HELD_OUT_SPLITS:
         held_out = frame_set(frames, split, settings.held_out_frames, seed, progress)
-        numbers[split] = judge(views_of(held_out, looker, progress), calibration).summary()
+        tally = Tally()
+
+        def hear(label: FrameLabel, tally: Tally = tally) -> None:
+            if speaker is not None:
+                tally.add(told_by_sentence(speaker.sentence, label))
+
+        numbers[split] = judge(views_of(held_out, looker, progress, hear), calibration).summary()
+        if tally.frames:
+            numbers[split] |= {f"sentence_{name}": value for name, value in tally.flat().items()}
     errors = dict(calibration.errors)
     return {"validation_frames": len(validation), "calibration_errors": errors, "held_out": numbers}
 
@@ -122,14 +139,19 @@ def _write_card(model: Path, card: Mapping[str, Any]) -> None:
     write_card(model / CARD, plain(dict(card)))
 
 
-def views_of(frames: FrameSet, looker: Looker, progress: Progress) -> list[View]:
-    """Every frame of a set as the describer's parts see it."""
+def views_of(
+    frames: FrameSet, looker: Looker, progress: Progress, looked: Callable[[FrameLabel], None] | None = None
+) -> list[View]:
+    """Every frame of a set as the describer's parts see it; `looked` is called with each label after its frame."""
     from vlm_describer.judge import view
 
     views = []
     for index in range(len(frames)):
         progress("looking", index / len(frames))
-        seen = view(frames.frame(index), frames.label(index), looker)
+        label = frames.label(index)
+        seen = view(frames.frame(index), label, looker)
+        if looked is not None:
+            looked(label)
         # Masks and points of thousands of frames would fill the memory, and nothing looks at them again.
         views.append(replace(seen, located=without_pixels(seen.located)))
     return views

@@ -1,6 +1,7 @@
-"""Who names what is located: a captioner, whose sentence is held against what was found.
+"""Who names what is located: sim-blip, which captions crops of it, or any public captioner.
 
-What the sentence names is given to the located thing that it fits; a word that fits nothing is not passed on.
+A public captioner speaks of the whole frame. What its sentence names is given to the located thing that it fits; a word
+that fits nothing is not passed on.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from embodied.colours import COLOURS
 from embodied.errors import UserError
 from embodied.types import BaseFrame, FloatArray, Frame
 from vlm_describer.alignment import align
-from vlm_describer.blip_model import BlipModel, Sentence, load_blip
+from vlm_describer.blip_crops import CropLooker
+from vlm_describer.blip_model import Sentence, load_blip
 from vlm_describer.calibration import CALIBRATION, Calibration, load_calibration
 from vlm_describer.captions import Caption, Mention, parse_caption
 from vlm_describer.examples import KINDS, SCENES, SIZES
 from vlm_describer.locate import locate
 from vlm_describer.located import Located
 from vlm_describer.naming import Names
-from vlm_describer.sim_blip import CARD, SHIPPED
+from vlm_describer.sim_blip import CARD, SHIPPED, is_sim_blip, load_sim_blip
 
 ASIDE = ("robot-like", "wall-like")
 """What a caption does not speak of."""
@@ -39,18 +41,16 @@ class Captioner(Protocol):
         ...
 
 
-class Overheard:
-    """A captioner that keeps what it said last."""
+class Speaker(Protocol):
+    """A `Looker` that goes by sentences."""
 
-    def __init__(self, model: Captioner) -> None:
-        self.identity, self._model = model.identity, model
-        self.sentence = ""
+    identity: str
+    sentence: str
+    """What was said of the last frame."""
 
-    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "") -> list[Sentence]:
-        """As `Captioner.captions`."""
-        made = self._model.captions(pictures, prompt)
-        self.sentence = made[-1].text if made else ""
-        return made
+    def look(self, frame: Frame, base: BaseFrame | None) -> tuple[Located, Names]:
+        """As `Looker.look`."""
+        ...
 
 
 class CaptionLooker:
@@ -59,22 +59,27 @@ class CaptionLooker:
     def __init__(self, model: Captioner, prompt: str = "") -> None:
         """
         Args:
-            model: Ours, or a public one: what it says in other words than ours is not understood.
+            model: What it says in other words than ours is not understood.
             prompt: Words that the sentence is to begin with; they are no part of it.
         """
         self.identity = model.identity
         self._model, self._prompt = model, prompt
+        self.sentence = ""
+        """What was said of the last frame."""
 
     def look(self, frame: Frame, base: BaseFrame | None) -> tuple[Located, Names]:
         """As `Looker.look`."""
         located = locate(frame, base)
         (sentence,) = self._model.captions([frame.rgb], self._prompt)
+        self.sentence = sentence.text
         return located, names_of(located, parse_caption(sentence.text, sentence.word_chances))
 
 
-def load_captioner(model: str = "") -> tuple[BlipModel, Calibration]:
-    """The shipped sim-blip, a fitted or public model in a folder, or a public one by its hub name; and what its
-    confidences mean: raw where it is no model of ours.
+def load_blip_looker(model: str = "") -> tuple[Speaker, Calibration]:
+    """Who looks: the shipped sim-blip, a fitted or public model in a folder, or a public one by its hub name; and what
+    its confidences mean: raw where it is no model of ours.
+
+    A model whose card says that it captions crops is shown crops; any other one the whole frame.
 
     Raises:
         UserError: The model cannot be had.
@@ -83,10 +88,14 @@ def load_captioner(model: str = "") -> tuple[BlipModel, Calibration]:
     if not model and not (SHIPPED / CARD).is_file():
         raise UserError("no model is shipped: fit one (embodied fit describer=blip) and say model=<its out>/model")
     folder = Path(model or SHIPPED).expanduser()
-    captioner = load_blip(str(folder) if folder.is_dir() else model)
+    looker: Speaker
+    if is_sim_blip(folder):
+        looker = CropLooker(load_sim_blip(folder))
+    else:
+        looker = CaptionLooker(load_blip(str(folder) if folder.is_dir() else model))
     if not (folder / CALIBRATION).is_file():
-        return captioner, Calibration()
-    return captioner, load_calibration(folder / CALIBRATION, captioner.identity)
+        return looker, Calibration()
+    return looker, load_calibration(folder / CALIBRATION, looker.identity)
 
 
 def names_of(located: Located, caption: Caption) -> Names:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from embodied import hub
 from embodied.errors import IntegrityError, UserError
+from embodied.types import FloatArray
 from vlm_describer.clip_model import digest, quiet
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -37,6 +38,9 @@ class Sentence:
     """Its probability to the power 1 / length, in [0, 1]."""
     word_chances: tuple[float, ...]
     """Of each word of `text.split()`: the probability of its tokens, given what comes before."""
+    choices: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """(T, K) of each token that was made, its end among them: the probability that it had been each of the K words that
+    were asked about."""
 
 
 class BlipModel:
@@ -54,56 +58,85 @@ class BlipModel:
         self.network = network.eval().requires_grad_(False)
         self.tokenizer, self._prepare = tokenizer, image_processor
 
-    def captions(self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "", max_tokens: int = 60) -> list[Sentence]:
+    def captions(
+        self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "", max_tokens: int = 60, words: Sequence[str] = ()
+    ) -> list[Sentence]:
         """A sentence for each picture (H, W, 3).
 
         Greedy decoding: the same picture gives the same sentence. The prompt is not part of the sentence.
+
+        Args:
+            pictures: Of any sizes.
+            prompt: Words that sentences begin with.
+            max_tokens: A sentence's longest, also bounded by the network's own length.
+            words: Whose probabilities are wanted at each token (`Sentence.choices`), a token each.
         """
         import torch
 
         if not pictures:
             return []
-        pixels = self._prepare(images=list(pictures), return_tensors="pt")["pixel_values"]
+        found = self._generated(pictures, prompt, max_tokens)
+        scores = self.network.text_decoder.compute_transition_scores(
+            found.sequences, found.scores, normalize_logits=True
+        )
+        asked = self.tokenizer.convert_tokens_to_ids(list(words))
+        choices = torch.stack([step.softmax(dim=-1)[:, asked] for step in found.scores], dim=1).numpy()
+        return [
+            self._sentence(ids.tolist(), row.exp().tolist(), prompt, choice)
+            for ids, row, choice in zip(found.sequences, scores, choices, strict=True)
+        ]
+
+    def _generated(self, pictures: Sequence[NDArray[np.uint8]], prompt: str, max_tokens: int) -> Any:
+        """What `transformers` returns."""
+        import torch
+
+        # Copies: PIL's pictures may not be written to, of which torch warns.
+        pixels = self._prepare(images=[np.array(each) for each in pictures], return_tensors="pt")["pixel_values"]
         words = self.tokenizer([prompt] * len(pictures), return_tensors="pt") if prompt else None
         given = {"input_ids": words["input_ids"], "attention_mask": words["attention_mask"]} if words else {}
+        begun = words["input_ids"].shape[1] if words else 1
+        longest = self.network.config.text_config.max_position_embeddings - begun
         with torch.inference_mode():
-            found = self.network.generate(
+            return self.network.generate(
                 pixel_values=pixels,
                 **given,
-                max_new_tokens=max_tokens,
+                max_new_tokens=max(1, min(max_tokens, longest)),
                 num_beams=1,
                 do_sample=False,
                 no_repeat_ngram_size=NO_REPEAT,
                 output_scores=True,
                 return_dict_in_generate=True,
             )
-        scores = self.network.text_decoder.compute_transition_scores(
-            found.sequences, found.scores, normalize_logits=True
-        )
-        return [
-            self._sentence(ids[-len(row) :].tolist(), row.exp().tolist(), prompt, self._text(ids.tolist()))
-            for ids, row in zip(found.sequences, scores, strict=True)
-        ]
 
-    def _sentence(self, ids: list[int], chances: list[float], prompt: str, whole: str) -> Sentence:
-        """The sentence of the tokens that were made; `whole` holds the prompt too."""
-        kept = [(token, chance) for token, chance in zip(ids, chances, strict=True) if chance > 0.0]
-        mean = float(np.exp(np.mean([np.log(chance) for _, chance in kept]))) if kept else 0.0
-        text = _without(prompt, whole)
+    def _sentence(self, ids: list[int], chances: list[float], prompt: str, choices: FloatArray) -> Sentence:
+        """The sentence of one row of tokens: the prompt's and those that were made, each with its probability.
+
+        What comes after its end is filling.
+        """
+        given, made = ids[: -len(chances)], ids[-len(chances) :]
+        end = self.network.config.text_config.sep_token_id
+        length = made.index(end) + 1 if end in made else len(made)
+        kept = list(zip(made[:length], chances[:length], strict=True))
+        mean = float(np.exp(np.mean([np.log(max(chance, 1e-12)) for _, chance in kept])))
+        text = _without(prompt, self._text([*given, *made[:length]]))
         ends = [len(self._text([token for token, _ in kept[: n + 1]]).split()) for n in range(len(kept))]
         words = [1.0] * len(text.split())
-        for end, (_, chance) in zip(ends, kept, strict=True):
-            if 0 < end <= len(words):
-                words[end - 1] *= chance
-        return Sentence(text, mean, tuple(words))
+        for word, (_, chance) in zip(ends, kept, strict=True):
+            if 0 < word <= len(words):
+                words[word - 1] *= chance
+        return Sentence(text, mean, tuple(words), choices[:length])
 
     def _text(self, ids: list[int]) -> str:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
         return text
 
 
-def load_blip(model: str) -> BlipModel:
+def load_blip(model: str, name: str = "") -> BlipModel:
     """A BLIP model from a folder, or by its hub name from the cache or the hub.
+
+    Args:
+        model: Folder or hub name.
+        name: What its identity begins with; its folder's name where empty.
 
     Raises:
         UserError: There is no such folder or model, or something of it is missing.
@@ -112,7 +145,7 @@ def load_blip(model: str) -> BlipModel:
     folder = _folder_of(model)
     with quiet():
         network, tokenizer, images = _read(folder)
-    return BlipModel(network, tokenizer, images, f"{folder.name}-{digest(_weights_of(folder))}")
+    return BlipModel(network, tokenizer, images, f"{name or folder.name}-{digest(_weights_of(folder))}")
 
 
 def _read(folder: Path) -> tuple[Any, Any, Any]:

@@ -1,13 +1,11 @@
-"""Fits sim-blip: captions of rendered frames, and beside them what each patch of the picture shows.
-
-The patches' labels are a crutch for fitting alone: a simulator knows where things are, and a small transformer finds
-them sooner when it is told.
-"""
+"""Fits sim-blip: short captions of crops of what `locate` finds, and of whole frames by their kind of scene."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +13,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from embodied.colours import COLOURS
-from embodied.labels import EntityLabel, FrameLabel
 from vlm_describer import sim_blip
-from vlm_describer.blip_model import BlipModel
-from vlm_describer.captions import caption_of, told
+from vlm_describer.blip_sheets import TILE, mirrored, sheets
 from vlm_describer.dataset import FrameSet
-from vlm_describer.examples import KINDS
+from vlm_describer.examples import KINDS, SCENES, Examples
+from vlm_describer.fit_clip import examples_of
 from vlm_describer.fit_state import rate_at, restore_fit, save_fit
-from vlm_describer.statements import Tally, told_by_sentence
+from vlm_describer.naming import SIDE
+from vlm_describer.seeing import UNNAMED
 
-NO_COLOUR, NO_THING = len(COLOURS), len(KINDS) - 1
-"""Classes of patches that show a thing without a canonical colour, and that show none."""
+SHIFT = 3
+"""Pixels by which the middles of crops are moved at most."""
+MISHEARD = 0.3
+"""Share of the captions whose colour is another one when the kind is asked for, so that a kind is told from the picture
+and not from which colours it had: held-out pairs of both are to be named too."""
+WHITENED, FAINT = 1_500, 0.15
+"""Crops that show how patches differ, and the least variance of a direction in them (pixels have about 1)."""
+FRAME_SHARE = 16
+"""A batch holds a frame for so many crops."""
 Progress = Callable[[str, float], None]
 
 
@@ -37,33 +41,31 @@ class FitBlipConfig:
     """How sim-blip is fitted."""
 
     sim: sim_blip.SimBlipConfig = field(default_factory=sim_blip.SimBlipConfig)
-    epochs: int = 8
-    batch_size: int = 16
-    learning_rate: float = 1e-3
+    epochs: int = 12
+    batch_size: int = 64
+    """Crops of a step; a sixteenth as many whole frames come with them."""
+    learning_rate: float = 1.5e-3
     """Rises over the first twentieth of the steps, then falls to 0 like a cosine."""
     weight_decay: float = 0.02
-    patch_weight: float = 1.0
-    """Of the patches' loss beside the captions'."""
     seed: int = 0
 
 
 class BlipFit:
     """A training that can be taken up again after any epoch."""
 
-    def __init__(self, frames: FrameSet, config: FitBlipConfig) -> None:
+    def __init__(self, examples: Examples, config: FitBlipConfig) -> None:
         torch.manual_seed(config.seed)
         self.network, self.tokenizer, self.images = sim_blip.build(config.sim)
-        self.config, self._frames, self.epoch = config, frames, 0
-        width = config.sim.vision_width
-        self._patches = nn.Linear(width, len(KINDS) + NO_COLOUR + 1)
-        self.modules = nn.ModuleDict({"network": self.network, "patches": self._patches})
-        parameters = list(self.modules.parameters())
+        self.config, self._examples, self.epoch = config, examples, 0
+        self._captions = _Words(self.tokenizer)
+        self._whiten()
+        parameters = list(self.network.parameters())
         groups = [
             {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
             {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
         ]
         self._optimiser = torch.optim.AdamW(groups, lr=config.learning_rate)
-        self._per_epoch = max(1, len(frames) // config.batch_size)
+        self._per_epoch = max(1, len(examples) // config.batch_size)
 
     @property
     def done(self) -> bool:
@@ -73,8 +75,8 @@ class BlipFit:
     def run_epoch(self, progress: Callable[[int, int, float], None] | None = None) -> float:
         """One epoch; its mean loss. Called with (steps done, steps of the epoch, loss) after each step."""
         generator = torch.Generator().manual_seed(self.config.seed * 1_000 + self.epoch)
-        order = torch.randperm(len(self._frames), generator=generator).tolist()
-        self.modules.train()
+        order = torch.randperm(len(self._examples), generator=generator).numpy()
+        self.network.train()
         total, size = 0.0, self.config.batch_size
         for step in range(self._per_epoch):
             for group in self._optimiser.param_groups:
@@ -82,131 +84,158 @@ class BlipFit:
             loss = self._loss(order[step * size : (step + 1) * size], generator)
             self._optimiser.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(self.modules.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
             self._optimiser.step()
             total += float(loss.detach())
             if progress is not None:
                 progress(step + 1, self._per_epoch, total / (step + 1))
         self.epoch += 1
-        self.modules.eval()
+        self.network.eval()
         return total / self._per_epoch
 
     def save(self, path: Path) -> None:
         """Network, optimiser and epoch."""
-        save_fit(path, self.modules, self._optimiser, self.epoch)
+        save_fit(path, self.network, self._optimiser, self.epoch)
 
     def restore(self, path: Path) -> None:
-        """Undo `save`."""
-        self.epoch = restore_fit(path, self.modules, self._optimiser)
+        """Undo `save`.
+
+        Raises:
+            IntegrityError: The file is damaged or of another network.
+        """
+        self.epoch = restore_fit(path, self.network, self._optimiser)
 
     def _rate(self, step: int) -> float:
         return rate_at(step, self.config.epochs * self._per_epoch, self.config.learning_rate)
 
-    def _loss(self, rows: list[int], generator: torch.Generator) -> Tensor:
-        labels = [self._frames.label(row) for row in rows]
-        flips = torch.rand(len(rows), generator=generator) < 0.5
-        pictures = [self._frames.picture(row) for row in rows]
-        seen = [
-            (picture[:, ::-1], mirrored(label, picture.shape[1])) if flip else (picture, label)
-            for picture, label, flip in zip(pictures, labels, flips.tolist(), strict=True)
-        ]
-        pixels = self._prepare([picture for picture, _ in seen], generator)
-        words = self.tokenizer([caption_of(la).text for _, la in seen], return_tensors="pt", padding=True)
-        ids = words["input_ids"].clone()
-        ids[:, 0] = self.network.config.text_config.bos_token_id
-        vision = self.network.vision_model(pixel_values=pixels)[0]
+    def _loss(self, rows: NDArray[np.int64], generator: torch.Generator) -> Tensor:
+        examples = self._examples
+        few = torch.randint(len(examples.frames), (max(1, len(rows) // FRAME_SHARE),), generator=generator).numpy()
+        captions = [crop_caption(examples, int(row)) for row in rows]
+        captions += [SCENES[int(scene)] for scene in examples.scene[few]]
+        ids = self._captions.ids(captions)
+        said = ids != self._captions.filling
+        pixels = self._pictures(rows, few, generator)
         decoded = self.network.text_decoder(
-            input_ids=ids,
-            attention_mask=words["attention_mask"],
-            encoder_hidden_states=vision,
-            labels=ids.masked_fill(words["attention_mask"] == 0, -100),
+            input_ids=self._captions.misheard(ids, generator),
+            attention_mask=said.long(),
+            encoder_hidden_states=self.network.vision_model(pixel_values=pixels)[0],
+            labels=ids.masked_fill(~said, -100),
             reduction="mean",
         )
-        return decoded.loss + self.config.patch_weight * self._patch_loss(vision[:, 1:], seen)
-
-    def _prepare(self, pictures: list[NDArray[np.uint8]], generator: torch.Generator) -> Tensor:
-        ready = self.images(images=[np.ascontiguousarray(p) for p in pictures], return_tensors="pt")["pixel_values"]
-        gain = 1 + 0.1 * torch.randn((len(ready), 1, 1, 1), generator=generator)
-        pixels: Tensor = ready * gain.clamp(0.7, 1.3) + 0.03 * torch.randn(ready.shape, generator=generator)
-        return pixels
-
-    def _patch_loss(self, patches: Tensor, seen: list[tuple[NDArray[np.uint8], FrameLabel]]) -> Tensor:
-        side = self.config.sim.image_size // self.config.sim.patch_size
-        targets = [patch_labels(label, picture.shape[:2], side) for picture, label in seen]
-        kinds = torch.from_numpy(np.stack([kind for kind, _ in targets])).reshape(-1)
-        colours = torch.from_numpy(np.stack([colour for _, colour in targets])).reshape(-1)
-        logits = self._patches(patches).reshape(len(kinds), -1)
-        there = kinds != NO_THING
-        weight = torch.where(there, 1.0, 0.1)
-        kind_loss = functional.cross_entropy(logits[:, : len(KINDS)], kinds, reduction="none")
-        loss = (kind_loss * weight).sum() / weight.sum()
-        if bool(there.any()):
-            loss = loss + functional.cross_entropy(logits[there, len(KINDS) :], colours[there])
+        loss: Tensor = decoded.loss
         return loss
+
+    def _pictures(self, rows: NDArray[np.int64], few: NDArray[np.int64], generator: torch.Generator) -> Tensor:
+        """Crops as sheets, then whole frames; some mirrored, brighter or darker, noisy. Hues stay: they are named."""
+        examples, count = self._examples, len(rows) + len(few)
+        flips = (torch.rand(count, generator=generator) < 0.5).numpy()
+        across, down = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
+        seen = mirrored(examples.crops[rows], examples.reliefs[rows], flips[: len(rows)])
+        frames = examples.frames[few]
+        frames = np.where(flips[len(rows) :, None, None, None], frames[:, :, ::-1], frames)
+        images = _pixels(np.concatenate([sheets(*seen, across, down), frames]))
+        gain = 1 + 0.15 * torch.randn((count, 1, 1, 1), generator=generator).clamp(-2.5, 2.5)
+        gain = gain.repeat(1, 1, images.shape[2], 1)
+        gain[: len(rows), :, TILE:] = 1.0  # no light falls on a relief
+        noise = 0.015 * torch.randn(images.shape, generator=generator)
+        return self._normalised((images * gain + noise).clamp(0, 1))
+
+    def _normalised(self, images: Tensor) -> Tensor:
+        """As the image processor does it."""
+        mean, scale = (torch.tensor(given)[:, None, None] for given in (self.images.image_mean, self.images.image_std))
+        found: Tensor = (images - mean) / scale
+        return found
+
+    def _whiten(self) -> None:
+        """Starts the patches' weights where what differs between patches counts alike, however faint it is.
+
+        Neighbouring pixels are so much alike that the patches' means would drown everything else for many epochs. As
+        Coates and Ng 2012, "Learning Feature Representations with K-means", section 3: principal components, each
+        divided by its deviation, which counts as no less than `FAINT`; turned by chance.
+        """
+        rows = torch.randperm(len(self._examples))[:WHITENED].sort().values.numpy()
+        images = self._normalised(_pixels(sheets(self._examples.crops[rows], self._examples.reliefs[rows])))
+        size, width = self.config.sim.patch_size, self.config.sim.vision_width
+        patches = nn.functional.unfold(images, size, stride=size).transpose(1, 2).reshape(-1, 3 * size * size)
+        middle = patches.mean(dim=0)
+        variances, directions = torch.linalg.eigh(torch.cov((patches - middle).T))
+        scaled = (directions / (variances.clamp(min=0) + FAINT).sqrt()).T.flip(0)[:width]
+        turned, _ = torch.linalg.qr(torch.randn(width, width))
+        weights = turned[:, : len(scaled)] @ scaled
+        embedding = self.network.vision_model.embeddings.patch_embedding
+        with torch.no_grad():
+            embedding.weight.copy_(weights.reshape(embedding.weight.shape))
+            embedding.bias.copy_(-weights @ middle)
+
+
+def _pixels(pictures: NDArray[np.uint8]) -> Tensor:
+    """(N, H, W, 3) bytes to (N, 3, H, W) in [0, 1]."""
+    return torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255
+
+
+class _Words:
+    """Captions as rows of tokens."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        ids = tokenizer.convert_tokens_to_ids
+        self._tokens = {word: int(ids(word)) for word in sim_blip.WORDS}
+        self._begin, self._end, self.filling = (int(ids(name)) for name in ("[DEC]", "[SEP]", "[PAD]"))
+        self._colours = torch.tensor([self._tokens[colour] for colour in COLOURS])
+
+    def ids(self, captions: list[str]) -> Tensor:
+        """(N, longest) tokens from the beginning to the end, filled up."""
+        rows = [[self._begin, *(self._tokens[word] for word in text.split()), self._end] for text in captions]
+        longest = max(map(len, rows))
+        return torch.tensor([row + [self.filling] * (longest - len(row)) for row in rows])
+
+    def misheard(self, ids: Tensor, generator: torch.Generator) -> Tensor:
+        """The same, some colours replaced by any."""
+        changed = torch.isin(ids, self._colours) & (torch.rand(ids.shape, generator=generator) < MISHEARD)
+        others = self._colours[torch.randint(len(self._colours), ids.shape, generator=generator)]
+        return torch.where(changed, others, ids)
 
 
 def fit_blip(
     fit: FrameSet, folder: Path, work: Path, config: FitBlipConfig, card: Mapping[str, Any], progress: Progress
 ) -> None:
-    """Fits sim-blip and writes it into `folder` as any BLIP model lies there, with a card."""
+    """Fits sim-blip and writes it into `folder` as any BLIP model lies there, with a card.
+
+    Args:
+        fit: Labelled frames.
+        folder: The model.
+        work: Crops and the latest epoch; what is there is used.
+        config: Sizes and lengths.
+        card: Added to the card: what made the frames.
+        progress: Called with what is being done and the share of it that is.
+    """
     work.mkdir(parents=True, exist_ok=True)
-    training = BlipFit(fit, config)
-    path = work / "blip.safetensors"
+    examples = examples_of(fit, work / "examples", SIDE, progress)
+    training = BlipFit(examples, config)
+    losses = _run(training, work / "blip.safetensors", progress)
+    told = {"fit": asdict(config), "crops": len(examples), "losses": losses, **card}
+    sim_blip.save(training.network, training.tokenizer, training.images, folder, told)
+
+
+def crop_caption(examples: Examples, row: int) -> str:
+    """What is to be said of a crop: its colour, if it has one that is named, and its kind."""
+    kind, colour = KINDS[examples.kind[row]], int(examples.colour[row])
+    return kind if colour < 0 or kind in UNNAMED else f"{COLOURS[colour]} {kind}"
+
+
+def _run(training: BlipFit, path: Path, progress: Progress) -> list[float]:
+    """The losses of all epochs."""
     if path.exists():
         training.restore(path)
+    told = path.with_suffix(".json")
+    losses: list[float] = json.loads(told.read_text("utf-8")) if told.exists() else []
+    losses = losses[: training.epoch]
     while not training.done:
-
-        def tell(step: int, steps: int, loss: float) -> None:
-            progress(f"fitting the captioner, loss {loss:.2f}", (training.epoch + step / steps) / config.epochs)
-
-        training.run_epoch(tell)
+        losses.append(training.run_epoch(partial(_tell, progress, training)))
+        told.write_text(json.dumps(losses), "utf-8")
         training.save(path)
-    sim_blip.save(training.network, training.tokenizer, training.images, folder, {"fit": asdict(config), **card})
+    return losses
 
 
-def captions_judged(frames: FrameSet, model: BlipModel) -> dict[str, float]:
-    """What raw captions state falsely, and which of the visible things they name (`Tally.flat`)."""
-    tally = Tally()
-    for start in range(0, len(frames), 16):
-        rows = range(start, min(start + 16, len(frames)))
-        for row, sentence in zip(rows, model.captions([frames.picture(r) for r in rows]), strict=True):
-            tally.add(told_by_sentence(sentence.text, frames.label(row)))
-    return tally.flat()
-
-
-def patch_labels(label: FrameLabel, shape: tuple[int, int], side: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Kind and colour at each patch's middle, (side, side) each: of the smallest thing whose box it is in."""
-    kinds = np.full((side, side), NO_THING, dtype=np.int64)
-    colours = np.full((side, side), NO_COLOUR, dtype=np.int64)
-    rows = (np.arange(side) + 0.5) * shape[0] / side
-    columns = (np.arange(side) + 0.5) * shape[1] / side
-    half = (0.5 * shape[0] / side, 0.5 * shape[1] / side)
-    for entity in sorted((e for e in label.entities if told(e, label)), key=_box_size, reverse=True):
-        assert entity.box_px is not None
-        left, top, right, bottom = entity.box_px
-        high = (rows >= min(top, (top + bottom) / 2 - half[0])) & (rows <= max(bottom, (top + bottom) / 2 + half[0]))
-        wide = (columns >= min(left, (left + right) / 2 - half[1])) & (
-            columns <= max(right, (left + right) / 2 + half[1])
-        )
-        place = np.ix_(high, wide)
-        kinds[place] = KINDS.index(entity.kind) if entity.kind in KINDS else KINDS.index("thing")
-        colours[place] = COLOURS.index(entity.colour) if entity.colour in COLOURS else NO_COLOUR
-    return kinds, colours
-
-
-def mirrored(label: FrameLabel, width: int) -> FrameLabel:
-    """The label of the mirrored picture, as far as captions go: they name things from left to right, and no side."""
-    return replace(label, entities=tuple(_mirrored(entity, width) for entity in label.entities))
-
-
-def _mirrored(entity: EntityLabel, width: int) -> EntityLabel:
-    if entity.box_px is None:
-        return entity
-    left, top, right, bottom = entity.box_px
-    return replace(entity, box_px=(width - right, top, width - left, bottom))
-
-
-def _box_size(entity: EntityLabel) -> int:
-    assert entity.box_px is not None
-    left, top, right, bottom = entity.box_px
-    return (right - left) * (bottom - top)
+def _tell(progress: Progress, training: BlipFit, step: int, steps: int, loss: float) -> None:
+    progress(f"fitting the captioner, loss {loss:.2f}", (training.epoch + step / steps) / training.config.epochs)

@@ -1,4 +1,9 @@
-"""sim-blip: a small BLIP captioner with a vocabulary of a few dozen words, fitted to captions of rendered frames."""
+"""sim-blip: a small BLIP captioner with a vocabulary of a few dozen words, fitted to crops of rendered frames.
+
+It captions what was located, each thing as a sheet of `vlm_describer.blip_sheets`: `red block`, `robot`, `nothing`,
+`thing`; and a small picture of a whole frame by the kind of scene, `table`. `vlm_describer.blip_crops` makes a sentence
+of these.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +13,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embodied.colours import COLOURS
+from embodied.errors import IntegrityError
+from embodied.types import FloatArray
+from vlm_describer.blip_model import BlipModel, load_blip
+from vlm_describer.clip_model import digest
 from vlm_describer.examples import KINDS, SCENES
-from vlm_describer.sim_clip import CARD
+from vlm_describer.naming import SIDE
+from vlm_describer.sim_clip import CARD, read_card
 
 NAME = "sim-blip"
 SHIPPED = Path(__file__).resolve().parent / "weights" / "sim_blip"
+WEIGHTS = "model.safetensors"
+CAPTIONS, SHEETS = "captions", "sheets of crops"
+"""What a card says of a model that is to be shown crops, put together as `blip_sheets` does."""
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "[ENC]")
 """As BERT's vocabulary begins; a BLIP decoder starts at [DEC] and ends at [SEP]."""
-WORDS = tuple(
-    dict.fromkeys(("a", "an", "and", ",", "on", "in", "with", "nothing", *SCENES, *COLOURS, *KINDS[:-1], "unknown"))
-)
-"""All that a caption is made of, in a fixed order."""
+WORDS = (*SCENES, *COLOURS, *KINDS)
+"""All that a caption is made of, in a fixed order; a token each."""
+PLACES_SCALE = 0.5
+"""Of the sines that tell patches their places, beside patches of about 1."""
 
 
 @dataclass(frozen=True)
 class SimBlipConfig:
     """Sizes of both transformers."""
 
-    image_size: int = 320
-    """Side of the square that a picture is squashed to."""
-    patch_size: int = 20
-    vision_width: int = 192
-    vision_layers: int = 5
-    text_width: int = 128
-    text_layers: int = 3
+    image_size: int = SIDE
+    """Side of a sheet."""
+    patch_size: int = 16
+    """A quarter of a tile: things lie in the middle of a sheet's tiles, so that a patch shows the same part of each."""
+    vision_width: int = 160
+    vision_layers: int = 4
+    text_width: int = 96
+    text_layers: int = 2
     heads: int = 4
-    max_tokens: int = 96
+    max_tokens: int = 8
 
 
 def build(config: SimBlipConfig) -> tuple[Any, Any, Any]:
-    """A random network, its tokenizer and its image processor."""
+    """A random network, its tokenizer and its image processor; torch's generator is drawn from."""
     from transformers import BertTokenizer, BlipConfig, BlipForConditionalGeneration, BlipImageProcessor
 
     vocabulary = {word: index for index, word in enumerate((*SPECIAL, *WORDS))}
@@ -71,6 +87,7 @@ def build(config: SimBlipConfig) -> tuple[Any, Any, Any]:
     network = BlipForConditionalGeneration(
         BlipConfig(text_config=text, vision_config=vision, projection_dim=64, label_smoothing=0.0)
     )
+    _start(network)
     side = {"height": config.image_size, "width": config.image_size}
     images = BlipImageProcessor(size=side, image_mean=[0.5] * 3, image_std=[0.25] * 3)
     return network, tokenizer, images
@@ -84,4 +101,56 @@ def save(network: Any, tokenizer: Any, images: Any, folder: Path, card: Mapping[
     network.to(torch.float32)
     tokenizer.save_pretrained(folder)
     images.save_pretrained(folder)
-    (folder / CARD).write_text(json.dumps({"name": NAME, **card}, indent=1) + "\n", "utf-8")
+    told = {"name": NAME, CAPTIONS: SHEETS, "weights": digest(folder / WEIGHTS), **card}
+    (folder / CARD).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+
+
+def is_sim_blip(folder: Path) -> bool:
+    """Whether a folder holds a model whose card says that it captions crops.
+
+    Raises:
+        IntegrityError: Its card cannot be read.
+    """
+    return (folder / CARD).is_file() and read_card(folder).get(CAPTIONS) == SHEETS
+
+
+def load_sim_blip(folder: Path | None = None) -> BlipModel:
+    """The shipped model, or the one that was fitted into `folder`.
+
+    Raises:
+        UserError: There is no such model, or something of it is missing.
+        IntegrityError: Weights and card do not belong together.
+    """
+    folder = SHIPPED if folder is None else folder
+    card = read_card(folder)
+    model = load_blip(str(folder), NAME)
+    if model.identity != f"{NAME}-{card.get('weights')}":
+        raise IntegrityError(f"{folder / WEIGHTS} is not the file that {CARD} describes; fit it again")
+    return model
+
+
+def _start(network: Any) -> None:
+    """Weights that a small transformer learns from. `transformers` makes those of BLIP's image tower 1e-10 large, since
+    it is meant to be loaded: all pictures would look alike for long. What its decoder takes from the tower is faint.
+
+    Matrices as in Glorot and Bengio 2010; places as sines of rows and columns (Beyer et al. 2022, arXiv 2205.01580).
+    """
+    import torch
+
+    for name, parameter in network.named_parameters():
+        if parameter.ndim == 4:
+            torch.nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
+        elif parameter.ndim == 2 and "embeddings" not in name and "predictions.decoder" not in name:
+            torch.nn.init.xavier_uniform_(parameter)
+    places = network.vision_model.embeddings.position_embedding
+    with torch.no_grad():
+        side = round((places.shape[1] - 1) ** 0.5)
+        places[0, 1:] = torch.from_numpy(PLACES_SCALE * _sines(side, places.shape[2]))
+
+
+def _sines(side: int, width: int) -> FloatArray:
+    """(side * side, width) sines and cosines of each patch's column and row."""
+    rates = 1e4 ** -(np.arange(width // 4) / (width // 4))
+    rows, columns = (grid.reshape(-1, 1) * rates for grid in np.mgrid[:side, :side])
+    waves = [np.sin(columns), np.cos(columns), np.sin(rows), np.cos(rows)]
+    return np.concatenate(waves, axis=1).astype(np.float32)

@@ -66,16 +66,15 @@ def run(config: KEYS, table: Table) -> list[str]:
 
 def _makers(config: KEYS) -> dict[str, Callable[[], Subject]]:
     """Who can be judged by looking."""
-    from vlm_describer.blip import CaptionLooker, Overheard, load_captioner
+    from vlm_describer.blip import load_blip_looker
     from vlm_describer.calibration import Calibration
     from vlm_describer.clip import NamingLooker, load_clip_looker
     from vlm_describer.naming import GeometryNamer
     from vlm_describer.threshold import ThresholdLooker
 
     def blip() -> Subject:
-        captioner, calibration = load_captioner(config.captioner)
-        overheard = Overheard(captioner)
-        return Subject("blip", CaptionLooker(overheard), calibration, overheard)
+        looker, calibration = load_blip_looker(config.captioner)
+        return Subject("blip", looker, calibration, looker)
 
     return {
         "clip": lambda: Subject("clip", *load_clip_looker(config.model, config.pretrained)),

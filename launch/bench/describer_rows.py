@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from embodied.labels import FrameLabel
     from embodied.types import Frame, SceneState
     from robots.random_scene import RandomScene
-    from vlm_describer.blip import Overheard
+    from vlm_describer.blip import Speaker
     from vlm_describer.calibration import Calibration
     from vlm_describer.dataset import FrameSet
     from vlm_describer.nearest import Encoder
@@ -41,8 +41,8 @@ class Subject:
     name: str
     looker: Looker
     calibration: Calibration
-    captioner: Overheard | None = None
-    """Whose sentences the looker goes by, where it does."""
+    speaker: Speaker | None = None
+    """The looker, where it goes by sentences."""
 
 
 def looked(subject: Subject, frames: FrameSet) -> tuple[Row, list[Shown]]:
@@ -56,8 +56,8 @@ def looked(subject: Subject, frames: FrameSet) -> tuple[Row, list[Shown]]:
         view, words = view_and_words(frames.frame(index), label, subject.looker, subject.calibration, subject.name)
         told = told_by(words, label, view.pairs)
         said.add(told)
-        sentence = subject.captioner.sentence if subject.captioner is not None else ""
-        if subject.captioner is not None:
+        sentence = subject.speaker.sentence if subject.speaker is not None else ""
+        if subject.speaker is not None:
             raw.add(told_by_sentence(sentence, label))
         shown.append((len(told.false), (index, example_of(view, words, told, sentence))))
         # Masks and points of thousands of frames would fill the memory, and nothing looks at them again.

@@ -10,9 +10,11 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 from embodied.errors import IntegrityError, UserError
-from vlm_describer.blip_model import load_blip
+from vlm_describer import sim_blip
+from vlm_describer.blip_model import BlipModel, load_blip
 
 PICTURES = list(np.random.default_rng(0).integers(0, 256, (3, 40, 50, 3), dtype=np.uint8))
 
@@ -39,6 +41,42 @@ def test_a_sentence_is_the_same_alone_and_in_a_batch(folder: Path) -> None:
     together = [said.text for said in model.captions(PICTURES, max_tokens=10)]
     assert together == [model.captions([picture], max_tokens=10)[0].text for picture in PICTURES]
     assert model.captions([]) == []
+
+
+def test_probabilities_are_the_same_alone_and_in_a_batch() -> None:
+    torch.manual_seed(0)
+    sizes = sim_blip.SimBlipConfig(vision_width=32, vision_layers=1, text_width=32, text_layers=1)
+    network, tokenizer, images = sim_blip.build(sizes)
+    for parameter in network.text_decoder.parameters():
+        parameter.data *= 8
+    model = BlipModel(network, tokenizer, images, "made")
+    pictures = list(
+        np.random.default_rng(0).integers(0, 256, (12, 1, 1, 3), dtype=np.uint8).repeat(48, 1).repeat(48, 2)
+    )
+    together = model.captions(pictures, words=("red", "block"))
+    assert len({len(said.choices) for said in together}) > 1
+    for picture, said in zip(pictures, together, strict=True):
+        (alone,) = model.captions([picture], words=("red", "block"))
+        assert said.text == alone.text
+        assert said.chance == pytest.approx(alone.chance, abs=1e-4)
+        np.testing.assert_allclose(said.word_chances, alone.word_chances, atol=1e-4)
+        np.testing.assert_allclose(said.choices, alone.choices, atol=1e-4)
+
+
+def test_what_else_could_have_been_said(folder: Path) -> None:
+    model = load_blip(str(folder))
+    everything = list(model.tokenizer.get_vocab())
+    (said,) = model.captions(PICTURES[:1], max_tokens=2, words=everything)
+    assert said.choices.shape == (2, len(everything))
+    np.testing.assert_allclose(said.choices.sum(axis=1), 1.0, atol=1e-5)
+    assert np.sqrt(said.choices.max(axis=1).prod()) == pytest.approx(said.chance, abs=1e-5)
+    assert model.captions(PICTURES[:1])[0].choices.shape[1] == 0
+
+
+def test_no_sentence_is_longer_than_the_network_can_count(folder: Path) -> None:
+    model = load_blip(str(folder))
+    for prompt in ("", "a picture of"):
+        assert model.captions(PICTURES[:1], prompt, max_tokens=10_000)[0].text
 
 
 def test_no_three_words_come_twice(folder: Path) -> None:

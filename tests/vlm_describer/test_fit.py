@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,9 @@ from embodied.colours import COLOURS
 from embodied.errors import IntegrityError, UserError
 from embodied.types import BaseFrame
 from robots.randomize import RandomizerConfig, labelled_frames
-from vlm_describer import sim_clip
+from vlm_describer import sim_blip, sim_clip
+from vlm_describer.blip_model import BlipModel
+from vlm_describer.blip_sheets import mirrored, sheets
 from vlm_describer.crops import FEATURES, RELIEF, crop, features, relief
 from vlm_describer.dataset import FrameSet, write_frames
 from vlm_describer.examples import (
@@ -26,7 +28,7 @@ from vlm_describer.examples import (
     match,
     save_examples,
 )
-from vlm_describer.fit_blip import BlipFit, FitBlipConfig, mirrored, patch_labels
+from vlm_describer.fit_blip import BlipFit, FitBlipConfig, crop_caption
 from vlm_describer.fit_clip import named_rightly
 from vlm_describer.fit_tower import HeadModule, TowerConfig, TowerFit
 from vlm_describer.heads import load_heads, save_heads
@@ -34,6 +36,7 @@ from vlm_describer.locate import locate
 from vlm_describer.located import COLOUR_STATISTICS
 from vlm_describer.naming import HeadNamer
 from vlm_describer.relief_tower import load_relief_tower, prepared, save_relief_tower
+from vlm_describer.relief_tower import mirrored as relief_mirror
 from vlm_describer.sim_blip import SimBlipConfig
 from vlm_describer.vocabulary import load_vocabulary
 
@@ -213,25 +216,109 @@ def test_heads_in_numpy_say_what_they_said_while_they_were_fitted() -> None:
     assert np.abs(heads["kinds"].logits(changed) - heads["kinds"].logits(inputs)).max() > 1e-3
 
 
-def test_captions_are_learned_and_taken_up_again(frames: FrameSet, tmp_path: Path) -> None:
-    sizes = SimBlipConfig(image_size=64, patch_size=16, vision_width=32, vision_layers=1, text_width=32, text_layers=1)
-    config = FitBlipConfig(sizes, epochs=2, batch_size=4)
-    whole = BlipFit(frames, config)
-    first = whole.run_epoch()
+TINY_BLIP = FitBlipConfig(
+    SimBlipConfig(vision_width=32, vision_layers=1, text_width=32, text_layers=1),
+    epochs=5,
+    batch_size=32,
+    learning_rate=3e-3,
+)
+
+
+def captioner(fit: BlipFit) -> BlipModel:
+    return BlipModel(fit.network, fit.tokenizer, fit.images, "made")
+
+
+def test_crops_are_captioned_by_what_they_show(tmp_path: Path) -> None:
+    fit = BlipFit(coloured(640), TINY_BLIP)
+    losses = []
+    while not fit.done:
+        losses.append(fit.run_epoch())
+    assert losses[-1] < 0.5 * losses[0]
+    others = coloured(60, seed=1)
+    truth = [crop_caption(others, row) for row in range(len(others))]
+    assert set(truth) == {"red block", "blue ball"}
+    pictures = list(sheets(others.crops, others.reliefs))
+    said = captioner(fit).captions(pictures)
+    assert np.mean([one.text == true for one, true in zip(said, truth, strict=True)]) > 0.9
+    sim_blip.save(fit.network, fit.tokenizer, fit.images, tmp_path, {"seed": 0})
+    loaded = sim_blip.load_sim_blip(tmp_path)
+    assert loaded.identity.startswith("sim-blip-")
+    again = loaded.captions(pictures)
+    assert np.mean([one.text == other.text for one, other in zip(said, again, strict=True)]) > 0.95
+    for one, other in zip(said, again, strict=True):
+        assert one.chance == pytest.approx(other.chance, abs=0.05)
+    with (tmp_path / sim_blip.WEIGHTS).open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(b"abcd")
+    with pytest.raises(IntegrityError, match="is not the file"):
+        sim_blip.load_sim_blip(tmp_path)
+
+
+def test_a_captioners_fit_is_taken_up_again(tmp_path: Path) -> None:
+    whole = BlipFit(coloured(128), TINY_BLIP)
+    whole.run_epoch()
     whole.save(tmp_path / "blip.safetensors")
     second = whole.run_epoch()
-    assert second < first
-    again = BlipFit(frames, replace(config, seed=0))
+    torch.manual_seed(9)
+    again = BlipFit(coloured(128), TINY_BLIP)
     again.restore(tmp_path / "blip.safetensors")
+    assert again.epoch == 1
     assert again.run_epoch() == second
+    for name, value in whole.network.state_dict().items():
+        assert torch.equal(value, again.network.state_dict()[name]), name
 
 
-def test_patches_show_what_lies_in_their_middle(frames: FrameSet) -> None:
-    label = next(la for la in map(frames.label, range(len(frames))) if la.scene_kind == "table")
-    kinds, colours = patch_labels(label, (240, 320), 16)
-    assert kinds.shape == colours.shape == (16, 16)
-    there = {KINDS[kind] for kind in np.unique(kinds)}
-    assert there - {"nothing"} <= {e.kind for e in label.entities}
-    flipped, _ = patch_labels(mirrored(label, 320), (240, 320), 16)
-    assert np.mean(flipped == kinds[:, ::-1]) > 0.97
-    assert mirrored(mirrored(label, 320), 320) == label
+def test_captions_of_crops_say_what_labels_say(examples: Examples) -> None:
+    for row in range(len(examples)):
+        words = crop_caption(examples, row).split()
+        assert words[-1] == KINDS[examples.kind[row]]
+        assert set(words) <= set(sim_blip.WORDS)
+        if words[-1] in ("nothing", "robot") or examples.colour[row] < 0:
+            assert len(words) == 1
+        else:
+            assert words[0] == COLOURS[examples.colour[row]]
+    assert len({crop_caption(examples, row) for row in range(len(examples))}) > 3
+
+
+def test_the_image_tower_sees_from_the_first_step() -> None:
+    torch.manual_seed(0)
+    network, _, _ = sim_blip.build(TINY_BLIP.sim)
+    with torch.no_grad():
+        vision = network.vision_model(pixel_values=torch.randn(2, 3, 64, 64))[0]
+    assert (vision[0, 1:] - vision[1, 1:]).abs().mean() > 0.1
+    assert (vision[0, 1] - vision[0, 2]).abs().mean() > 0.1
+
+
+def test_faint_details_count_from_the_first_step(examples: Examples) -> None:
+    fit = BlipFit(examples, TINY_BLIP)
+    pictures = list(sheets(examples.crops, examples.reliefs))
+    pixels = fit.images(images=pictures, return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        patches = fit.network.vision_model.embeddings.patch_embedding(pixels).flatten(2).transpose(1, 2).reshape(-1, 32)
+    spread = torch.linalg.eigvalsh(torch.cov(patches.T))
+    assert spread.min() > 0.1
+    assert spread.max() < 2.0
+    assert patches.mean(dim=0).abs().max() < 0.1
+
+
+def test_sheets_hold_what_a_thing_looks_like_and_its_form(examples: Examples) -> None:
+    crops, reliefs = examples.crops, examples.reliefs
+    made = sheets(crops, reliefs, across=3, down=-2)
+    np.testing.assert_array_equal(made[:, :32, 32:], crops[:, 14:46, 19:51])
+    np.testing.assert_allclose(made[:, 5, 7], crops[:, 10:12, 14:16].mean(axis=(1, 2)), atol=0.51)
+    there = reliefs[..., 3] > 0
+    np.testing.assert_array_equal(made[:, 32:, :32][there], reliefs[..., :3][there])
+    assert (made[:, 32:, :32][~there] == 128).all()
+    assert (made[:, 32:, 32:] == reliefs[..., 3:]).all()
+
+
+def test_a_mirrored_sheet_is_of_the_mirrored_thing(examples: Examples) -> None:
+    chosen = np.arange(len(examples)) % 2 == 0
+    crops, reliefs = mirrored(examples.crops, examples.reliefs, chosen)
+    np.testing.assert_array_equal(crops[~chosen], examples.crops[~chosen])
+    np.testing.assert_array_equal(reliefs[~chosen], examples.reliefs[~chosen])
+    np.testing.assert_array_equal(crops[chosen], examples.crops[chosen][:, :, ::-1])
+    expected = relief_mirror(prepared(examples.reliefs), torch.ones(len(chosen), dtype=torch.bool))
+    np.testing.assert_allclose(prepared(reliefs)[chosen], expected[chosen], atol=1e-6)
+    twice = mirrored(crops, reliefs, chosen)
+    np.testing.assert_array_equal(twice[1], examples.reliefs)

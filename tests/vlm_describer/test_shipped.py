@@ -27,9 +27,21 @@ DIM = pytest.mark.xfail(strict=True, reason="dimmer than any light in fitting: t
 
 @pytest.mark.parametrize("name", ["tabletop_blocks", "desk_unnamed", pytest.param("rooms", marks=DIM)])
 def test_every_thing_of_a_shipped_scene_is_named(name: str) -> None:
+    check(name, "clip")
+
+
+GREY = pytest.mark.xfail(strict=True, reason="the white tray is called grey")
+
+
+@pytest.mark.parametrize("name", [pytest.param("tabletop_blocks", marks=GREY), "desk_unnamed", "rooms"])
+def test_every_thing_of_a_shipped_scene_is_captioned(name: str) -> None:
+    check(name, "blip")
+
+
+def check(name: str, describer: str) -> None:
     """By its picture alone: kind and colour of each object, zone and pillar, and its place within 2 cm."""
     scene = StillScene(name)
-    seen = api.describe(scene, "clip", Sight(CAMERAS[name]))
+    seen = api.describe(scene, describer, Sight(CAMERAS[name]))
     truth = [e for e in scene.scene_state().entities if e.role in ("object", "zone") or e.kind == "pillar"]
     scene.close()
     told = [thing for thing in seen.objects if thing.kind not in ("wall", "door")]

@@ -21,7 +21,7 @@ from embodied.errors import IntegrityError, UserError
 from embodied.report.examples import Example
 from embodied.types import FloatArray
 from robots.randomize import RandomizerConfig, labelled_frames
-from vlm_describer.blip import CaptionLooker, Overheard
+from vlm_describer.blip import CaptionLooker
 from vlm_describer.blip_model import Sentence
 from vlm_describer.calibration import Calibration
 from vlm_describer.dataset import FrameSet, write_frames
@@ -157,8 +157,8 @@ def test_words_are_rows_too(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_raw_captions_are_judged_beside_what_is_made_of_them(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    overheard = Overheard(Says())
-    subject = Subject("blip", CaptionLooker(overheard), Calibration(), overheard)
+    looker = CaptionLooker(Says())
+    subject = Subject("blip", looker, Calibration(), looker)
     monkeypatch.setattr(describer, "_makers", lambda config: {"blip": lambda: subject})
     table, lines = run(tmp_path, "blip")
     for row in table.rows:
