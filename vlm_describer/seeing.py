@@ -148,15 +148,16 @@ def unsure(named: Sequence[Named]) -> list[str]:
 
 def name_items(located: Located, names: Names, calibration: Calibration) -> list[Named]:
     """Names for what is a thing, `thing` and `unknown` where none is sure enough; the robot and what is nothing left
-    out."""
+    out. In a scene of another kind than any that names were learned in, `nothing` is no name either."""
     kinds = calibration.names("kinds", names.items["kinds"])
     colours = calibration.names("colours", names.items["colours"])
     named, doubted = [], doubtful(located)
+    foreign = strange(located)
     for row, item in enumerate(located.items):
         kind, kind_chance = _surest("kinds", names.kinds, kinds[row], calibration)
         colour, colour_chance = _surest("colours", COLOURS, colours[row], calibration)
         likeliest = names.kinds[int(np.argmax(kinds[row]))]
-        if likeliest in UNNAMED:
+        if likeliest in UNNAMED and not (foreign and item.id in doubted and likeliest != "robot"):
             continue
         there = 1.0 - float(sum(kinds[row][names.kinds.index(name)] for name in UNNAMED))
         if item.id in doubted or not fits(kind, located.map_view):
