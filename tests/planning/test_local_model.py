@@ -226,7 +226,9 @@ def test_no_network_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 @pytest.mark.parametrize(
     ("model", "told"), [("", "model=<folder>"), ("/no/where", "no folder"), ("../x", "no folder"), ("a b", "no folder")]
 )
-def test_a_model_that_is_not_there(model: str, told: str) -> None:
+def test_a_model_that_is_not_there(model: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(UserError, match=told):
         load_local_model(model)
 
