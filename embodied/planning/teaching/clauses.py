@@ -38,7 +38,7 @@ class Clauses:
 
     def relation(self, name: str, depth: int = 0, single: bool = True, slot: str = "") -> Fragment:
         """A relation's words with its grounds; its head is the relation."""
-        template = self.by.pick(self.by.told.data["relations"][name])
+        template = self.by.template("relations", name)
         made = Fragment()
         for item in expand(template, self.by.rng):
             if item == "<G>":
@@ -63,14 +63,13 @@ class Clauses:
         else:
             fitting = {k: w for k, w in _CLAUSE_WEIGHTS.items() if not form or by.language == "zh" or k in _GERUND}
             kind = by.rng.choices(list(fitting), list(fitting.values()))[0]
-        return self.build(by.pick(by.told.data["clauses"][kind]), form, "goal" if going else "")
+        return self.build(by.template("clauses", kind), form, "goal" if going else "")
 
     def again(self) -> Fragment:
         """A clause that says the last one again of another thing: `the green one too`."""
         by = self.by
         kind = "again" if by.chance(0.35) else "ellipsis"
-        made = self.build(by.pick(by.told.data["clauses"][kind]))
-        return made
+        return self.build(by.template("clauses", kind))
 
     def build(self, template: str, form: str = "", slot: str = "") -> Fragment:
         """A template's words, with everything but the clause's head hung up."""
@@ -136,7 +135,7 @@ class Clauses:
     def levels(self) -> Fragment:
         """The things of a tower with what is said of their order."""
         by = self.by
-        template = by.pick(by.told.data["levels"]["up" if by.chance(0.65) else "down"])
+        template = by.template("levels", "up" if by.chance(0.65) else "down")
         words: list[Word] = []
         heads: dict[str, Word] = {}
         marks: list[tuple[Word, str]] = []
@@ -156,8 +155,7 @@ class Clauses:
 
     def fact(self) -> Fragment:
         """What a condition says; its head hangs nowhere yet."""
-        made = self.build(self.by.pick(self.by.told.data["conditions"]["facts"]), slot="any" if self.by.chance(0.2) else "")
-        return made
+        return self.build(self.by.template("conditions", "facts"), slot="any" if self.by.chance(0.2) else "")
 
 
 def _tied(words: list[Word], slots: list[tuple[str, Fragment]]) -> Fragment:

@@ -59,7 +59,7 @@ class Corpus:
 def taught_sentences(config: FitParserConfig, part: int, held_out: bool = False) -> Iterator[Taught]:
     """The sentences of a part; each part has a seed of its own."""
     rng = random.Random(f"{config.seed}/{part}/{held_out}")
-    teacher = Teacher(rng)
+    teacher = Teacher(rng, held_out)
     made = 0
     while made < config.part:
         things = things_of(draw_scene(rng))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,13 @@ from embodied.planning.teaching.markup import Fragment, Word
 from embodied.planning.teaching.wordings import Language, Wordings, plural, wordings
 
 MAX_DEPTH = 2
+LEAST_FOR_HOLDING_OUT = 6
+"""Templates of a kind, below which none is held out."""
+
+
+def is_held_out(template: str) -> bool:
+    """Whether a template is kept from the fit: about one in twelve, by its letters alone."""
+    return zlib.crc32(template.encode()) % 12 == 5
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,10 @@ class Speaker:
     articles: bool = True
     mentioned: bool = False
     """Something was spoken of, so that there may be pronouns."""
+    held_out: bool = False
+    """Uses templates that the fit does not see; otherwise only those that it does."""
+    new: bool = False
+    """A template was used that the fit does not see."""
     relate: Callable[[str, int], Fragment] | None = None
     """A relation's words with the thing that it is to, by name and depth; given by who makes clauses."""
     told: Wordings = field(init=False)
@@ -44,6 +56,15 @@ class Speaker:
 
     def pick(self, items: Sequence[str]) -> str:
         return self.rng.choice(items)
+
+    def template(self, section: str, name: str) -> str:
+        """A template of a kind."""
+        every = self.told.all(section, name)
+        hidden = [text for text in every if is_held_out(text)] if len(every) >= LEAST_FOR_HOLDING_OUT else []
+        if self.held_out and hidden and self.chance(0.5):
+            self.new = True
+            return self.pick(hidden)
+        return self.pick([text for text in every if text not in hidden])
 
     def of_role(self, slot: str) -> Thing:
         """A thing that fits the slot: moved, touched, zone, under (what is stacked on), goal, beside."""

@@ -37,17 +37,19 @@ class Teacher:
 
     Args:
         rng: The only source of chance.
-        keep: Which templates of joins, clauses and wraps are used; all where omitted.
+        held_out: Make sentences with templates that the fit does not see; each has one at least.
     """
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, held_out: bool = False) -> None:
+        self.rng, self.held_out = rng, held_out
 
     def sentence(self, things: Sequence[Thing], language: Language) -> Taught | None:
         """A sentence about the things; None where its words cannot be told apart in the text."""
         rng = self.rng
-        by = Speaker(rng, language, things, articles=rng.random() > 0.12)
+        by = Speaker(rng, language, things, articles=rng.random() > 0.12, held_out=self.held_out)
         made, kind = self._made(by)
+        if self.held_out and not by.new:
+            return None
         ids = {thing.id for thing in things} - lexicon()
         text, places = _written(made.words, language, rng)
         return _projected(text, places, kind, language, ids)
@@ -57,7 +59,7 @@ class Teacher:
         clauses = Clauses(by)
         if by.chance(0.075):
             kind = by.rng.choices(["question", "statement", "nonsense", "unsupported"], [5, 4, 4, 5])[0]
-            made = clauses.build(by.pick(by.told.data["refused"][kind]))
+            made = clauses.build(by.template("refused", kind))
             if kind == "unsupported":
                 if by.chance(0.25):
                     other = clauses.clause(going)
@@ -100,7 +102,7 @@ class _Composer:
         return self._join(self.by.rng.choices(kinds, weights)[0], None)
 
     def _join(self, kind: str, made: Fragment | None) -> Fragment:
-        template = self.by.pick(self.by.told.data["joins"][kind])
+        template = self.by.template("joins", kind)
         words: list[Word] = []
         parts: dict[str, Fragment] = {}
         marks: list[tuple[Word, str]] = []
@@ -176,7 +178,7 @@ def _rooted(made: Fragment) -> None:
 
 def _wrapped(by: Speaker, made: Fragment) -> Fragment:
     """With politeness, reasons and other words that change nothing; with something taken back."""
-    wrap: Callable[[str], list[Word]] = lambda name: plain_words(expand(by.pick(by.told.data["wrap"][name]), by.rng))  # noqa: E731
+    wrap: Callable[[str], list[Word]] = lambda name: plain_words(expand(by.template("wrap", name), by.rng))  # noqa: E731
     words = made.words
     if by.chance(0.35):
         words = wrap("before") + words

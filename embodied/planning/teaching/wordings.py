@@ -92,17 +92,28 @@ def han_words() -> frozenset[str]:
 
 
 @cache
-def english_things() -> tuple[dict[str, str], dict[str, str]]:
-    """(colours, kinds): single and several words of both languages to canonical names."""
-    colours: dict[str, str] = {}
-    kinds: dict[str, str] = {}
-    for language in LANGUAGES:
-        told = wordings(language)
-        for table, source in ((colours, told.colours), (kinds, told.kinds)):
-            for name, words in source.items():
-                for word in (name, *words):
-                    table.setdefault(word.replace("-", " "), name)
-    return colours, kinds
+def known_colours() -> dict[str, str]:
+    """Words for colours in both languages to canonical names."""
+    return {word.replace("-", " "): name for told in map(wordings, LANGUAGES) for name, words in told.colours.items() for word in (name, *words)}
+
+
+@cache
+def known_kinds() -> dict[str, tuple[str, ...]]:
+    """Nouns of both languages to the canonical kinds that they may name, the likeliest first."""
+    found: dict[str, list[str]] = {}
+    for told in map(wordings, LANGUAGES):
+        for name, words in told.kinds.items():
+            for word in (name, *words):
+                kinds = found.setdefault(word, [])
+                if name not in kinds:
+                    kinds.insert(0 if word == name else len(kinds), name)
+    return {word: tuple(kinds) for word, kinds in found.items()}
+
+
+@cache
+def any_nouns() -> dict[str, str]:
+    """Nouns that fit every thing, zone, landmark or starting place, to which of these."""
+    return {word: role for told in map(wordings, LANGUAGES) for role, words in told.any_nouns.items() for word in words}
 
 
 def _strings(value: Any) -> list[str]:

@@ -1,0 +1,155 @@
+"""The embedded planner: a fitted parser reads the words, a typed program decides what they mean in the scene.
+
+It needs no server and no network. Where the parser is not sure, or a word that decides the meaning is known to nobody,
+it refuses rather than guess.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from embodied.planning.checks import check_steps
+from embodied.planning.parser.execute import execute
+from embodied.planning.parser.known_names import KnownNames
+from embodied.planning.parser.model import SHIPPED, Parser, Read, load
+from embodied.planning.parser.program import build
+from embodied.planning.parser.tokens import HAN
+from embodied.planning.places import quoted
+from embodied.planning.teaching.wordings import han_words, lexicon
+from embodied.planning.words import MAX_CHARACTERS, Refused
+from embodied.types import FloatArray, PlanFailure, PlanStep, SceneDescription
+
+_MEASURES = frozenset({"cm", "mm", "m", "metre", "metres", "meter", "meters", "centimetre", "centimetres", "centimeters", "inch", "inches", "degrees", "millimetres", "厘米", "毫米", "米", "度"})  # fmt: skip
+MAX_TOKENS = 200
+_TOLD = {
+    "question": "it is a question, not something to be done", "statement": "it does not say what shall be done",
+    "nonsense": "it makes no sense",
+}  # fmt: skip
+
+
+class WordEncoder(Protocol):
+    """`embodied.text_encoder.TextEncoder`."""
+
+    def encode(self, texts: list[str]) -> FloatArray: ...
+    def pieces(self, text: str) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class Sureness:
+    """Below which the parser's reading is not planned on; calibrated on wordings that the fit did not see."""
+
+    sentence: float = 0.05
+    """Least probability of the whole parse."""
+    token: float = 0.3
+    """Least probability of one token's part in it."""
+
+
+class EmbeddedPlanner:
+    """Implements `embodied.protocols.Planner`.
+
+    Args:
+        folder: Weights, words and card; the shipped ones where omitted.
+        encoder: MiniLM, for words that were not taught; None: these count as unknown.
+        colour_of: Words to canonical colours, None where they name none.
+        kind_of: The same for kinds.
+    """
+
+    name = "embedded"
+
+    def __init__(
+        self, folder: Path | None = None, encoder: Any = None, colour_of: Callable[[str], str | None] | None = None,
+        kind_of: Callable[[str], str | None] | None = None,
+    ) -> None:  # fmt: skip
+        network, taught, card = load(folder if folder is not None else SHIPPED)
+        given = {"colour_of": colour_of, "kind_of": kind_of}
+        self.names = KnownNames(**{key: value for key, value in given.items() if value is not None})
+        self._real = _RealWords(encoder)
+        self.parser = Parser(network, taught, self.names, encoder, han_words(), self._real)
+        self.sureness = Sureness(**card.get("sureness", {}))
+
+    def propose(self, instruction: str, scene: SceneDescription) -> tuple[PlanStep, ...] | PlanFailure:
+        """Steps for the instruction, or a refusal.
+
+        unparsable: not understood, with the word; or nothing that asks for something. unknown_object: a thing that is
+        not there, with a list of those that are. ambiguous: several things fit, named. contradictory: places or
+        prohibitions that exclude each other. impossible: moving what is fixed, doing what no robot here can do.
+        budget: more than 50 steps.
+        """
+        try:
+            steps = execute(build(self.read(instruction, scene)), scene, self.names)
+        except Refused as refusal:
+            return refusal.failure
+        failure = check_steps(steps, scene)
+        return steps if failure is None else failure
+
+    def read(self, instruction: str, scene: SceneDescription) -> Read:
+        """The parse of an instruction.
+
+        Raises:
+            Refused: `unparsable`: too long, empty, no instruction, or not understood surely enough.
+        """
+        if len(instruction) > MAX_CHARACTERS:
+            raise Refused("unparsable", f"the instruction is longer than {MAX_CHARACTERS} characters; say it in fewer words")
+        ids = {item.id for item in scene.objects} - lexicon()
+        read = self.parser.read(instruction, ids)
+        self.check_sure(read)
+        return read
+
+    def check_sure(self, read: Read) -> None:
+        """Raises `Refused` where the parse is not to be planned on."""
+        if read.kind != "instruction":
+            raise Refused("unparsable", _TOLD[read.kind] + "; say for instance: touch the red block")
+        for place, word in enumerate(read.words):
+            if read.parse.labels[place] == "nil" and self._unknown(read, place):
+                raise Refused("unparsable", f"{quoted(word)} is not understood; say it in other words")
+        least = min(range(len(read.words)), key=lambda i: read.parse.log_each[i])
+        log = read.parse.log_probability
+        if read.parse.log_each[least] < math.log(self.sureness.token) or log < math.log(self.sureness.sentence):
+            raise Refused("unparsable", f"it is not clear what {quoted(read.words[least])} means here; say it in other words")
+
+    def _unknown(self, read: Read, place: int) -> bool:
+        """A word without a part in the parse that nobody knows, or a measure, which no plan can keep."""
+        word = read.words[place]
+        if word in _MEASURES and place and read.words[place - 1].replace(".", "").isdigit():
+            return True
+        if not any(map(str.isalpha, word)) or HAN.match(word):
+            return bool(HAN.match(word)) and not self._han_known(word)
+        return not (self.parser.features.taught(word) or word in self._real)
+
+    def _han_known(self, word: str) -> bool:
+        return self.parser.features.taught(word) or word in _han_characters()
+
+
+_CHARACTERS: set[str] = set()
+
+
+def _han_characters() -> set[str]:
+    """Characters of all taught Chinese words: one that stands alone may be a part of another word."""
+    if not _CHARACTERS:
+        _CHARACTERS.update(c for word in lexicon() for c in word if HAN.match(c))
+    return _CHARACTERS
+
+
+class _RealWords:
+    """Words that MiniLM knows whole."""
+
+    def __init__(self, encoder: WordEncoder | None) -> None:
+        self._encoder, self._known = encoder, dict[str, bool]()
+
+    def __contains__(self, word: object) -> bool:
+        if self._encoder is None or not isinstance(word, str) or not word.isascii():
+            return False
+        if word not in self._known:
+            pieces = self._encoder.pieces(word)
+            self._known[word] = len(pieces) == 1 and pieces[0] != "[UNK]"
+        return self._known[word]
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 1
