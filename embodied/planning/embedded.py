@@ -7,14 +7,14 @@ it refuses rather than guess.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from embodied.planning.checks import check_steps
 from embodied.planning.parser.execute import execute
-from embodied.planning.parser.known_names import KnownNames
+from embodied.planning.parser.known_names import KnownNames, Vocabulary
 from embodied.planning.parser.model import SHIPPED, Parser, Read, load
 from embodied.planning.parser.program import build
 from embodied.planning.parser.tokens import HAN
@@ -34,7 +34,7 @@ _TOLD = {
 class WordEncoder(Protocol):
     """`embodied.text_encoder.TextEncoder`."""
 
-    def encode(self, texts: list[str]) -> FloatArray: ...
+    def encode(self, texts: Sequence[str]) -> FloatArray: ...
     def pieces(self, text: str) -> tuple[str, ...]: ...
 
 
@@ -54,21 +54,19 @@ class EmbeddedPlanner:
     Args:
         folder: Weights, words and card; the shipped ones where omitted.
         encoder: MiniLM, for words that were not taught; None: these count as unknown.
-        colour_of: Words to canonical colours, None where they name none.
-        kind_of: The same for kinds.
+        vocabulary: Words to canonical colours and kinds; None: those of the wordings alone.
     """
 
     name = "embedded"
 
     def __init__(
-        self, folder: Path | None = None, encoder: Any = None, colour_of: Callable[[str], str | None] | None = None,
-        kind_of: Callable[[str], str | None] | None = None,
-    ) -> None:  # fmt: skip
+        self, folder: Path | None = None, encoder: WordEncoder | None = None, vocabulary: Vocabulary | None = None
+    ) -> None:
         network, taught, card = load(folder if folder is not None else SHIPPED)
-        given = {"colour_of": colour_of, "kind_of": kind_of}
-        self.names = KnownNames(**{key: value for key, value in given.items() if value is not None})
-        self._real = _RealWords(encoder)
-        self.parser = Parser(network, taught, self.names, encoder, han_words(), self._real)
+        self.names = KnownNames(vocabulary)
+        self._real = RealWords(encoder)
+        listed = KnownNames(vocabulary, listed=True)
+        self.parser = Parser(network, taught, listed, encoder, han_words(), self._real)
         self.sureness = Sureness(**card.get("sureness", {}))
 
     def propose(self, instruction: str, scene: SceneDescription) -> tuple[PlanStep, ...] | PlanFailure:
@@ -134,7 +132,7 @@ def _han_characters() -> set[str]:
     return _CHARACTERS
 
 
-class _RealWords:
+class RealWords:
     """Words that MiniLM knows whole."""
 
     def __init__(self, encoder: WordEncoder | None) -> None:

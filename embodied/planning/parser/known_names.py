@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from embodied.planning.teaching.wordings import any_nouns, known_colours, known_kinds
 
-Lookup = Callable[[str], str | None]
+class Vocabulary(Protocol):
+    """Words and short phrases to canonical names, None where they name none."""
 
+    def colour(self, text: str, listed: bool) -> str | None:
+        """`listed`: only by lists and tables, not by likeness."""
+        ...
 
-def _nothing(text: str) -> str | None:
-    return None
+    def kind(self, text: str, listed: bool) -> str | None: ...
 
 
 @dataclass
@@ -19,12 +22,12 @@ class KnownNames:
     """Implements `lookup.NamesOfThings`.
 
     Args:
-        colour_of: A word or short phrase to a canonical colour, None where it names none; asked first.
-        kind_of: The same for kinds.
+        vocabulary: Asked for what the wordings do not hold; None: nothing else is known.
+        listed: Only by lists and tables.
     """
 
-    colour_of: Lookup = _nothing
-    kind_of: Lookup = _nothing
+    vocabulary: Vocabulary | None = None
+    listed: bool = False
     _colours: dict[str, str | None] = field(default_factory=dict)
     _kinds: dict[str, str | None] = field(default_factory=dict)
 
@@ -32,7 +35,7 @@ class KnownNames:
         """The canonical colour."""
         if text not in self._colours:
             taught = known_colours()
-            self._colours[text] = taught.get(text) or self.colour_of(text)
+            self._colours[text] = taught.get(text) or self._asked("colour", text)
         return self._colours[text]
 
     def kind(self, text: str) -> str | None:
@@ -46,7 +49,13 @@ class KnownNames:
         for noun in singulars(text):
             if noun in taught:
                 return taught[noun][0]
-        return self.kind_of(text)
+        return self._asked("kind", text)
+
+    def _asked(self, what: Literal["colour", "kind"], text: str) -> str | None:
+        if self.vocabulary is None:
+            return None
+        found: str | None = getattr(self.vocabulary, what)(text, self.listed)
+        return found
 
     def also(self, noun: str) -> tuple[str, ...]:
         """Further kinds that the noun may name: a box may be a tray."""
