@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 DESCRIBERS = ("oracle", "clip", "blip")
-PLANNERS = ("rules", "openai", "transformers", "saycan", "replay")
+PLANNERS = ("rules", "embedded", "openai", "transformers", "saycan", "replay")
 
 
 def task_names() -> list[str]:
