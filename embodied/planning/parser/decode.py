@@ -54,67 +54,74 @@ def decode(labels: Log, heads: Log, arcs: Log) -> Parse:
     order = np.argsort(-labels, axis=1)
     chosen = order[:, 0].copy()
     joint = heads[:, :, None] + arcs
-    for attempt in range(TRIED_LABELS):
+    for attempt in range(1, len(chosen) + 2):
         best = _options(chosen, joint)
-        lost = [i for i in range(len(chosen)) if LABELS[chosen[i]] != NIL and not math.isfinite(best[i].max())]
-        if not lost:
+        lost = [i for i in range(len(chosen)) if _says(chosen[i]) and not math.isfinite(best[i].max())]
+        found, cut = ([], lost) if lost else _without_rings(chosen, best)
+        if not cut:
             break
-        for i in lost:
-            chosen[i] = order[i, attempt + 1] if attempt + 1 < TRIED_LABELS else LABEL_INDEX[NIL]
-    best = _options(chosen, joint)
-    found = _without_rings(chosen, best)
-    each, arc_names = [], []
+        for i in cut:
+            chosen[i] = order[i, attempt] if attempt < TRIED_LABELS and lost else LABEL_INDEX[NIL]
+    each, names = [], []
     for i, head in enumerate(found):
-        log = float(labels[i, chosen[i]])
-        if LABELS[chosen[i]] == NIL:
-            arc_names.append("")
-        else:
-            arc = int(np.argmax(best[i][head + 1])) if math.isfinite(best[i][head + 1].max()) else 0
-            arc_names.append(ARCS[arc])
-            log += float(best[i][head + 1, arc]) if math.isfinite(best[i][head + 1, arc]) else -50.0
+        log, arc = float(labels[i, chosen[i]]), ""
+        if _says(chosen[i]):
+            place = int(np.argmax(best[i][head + 1]))
+            arc = ARCS[place]
+            log += float(best[i][head + 1, place])
+        names.append(arc)
         each.append(log)
-    return Parse(tuple(LABELS[c] for c in chosen), tuple(arc_names), tuple(found), tuple(each))
+    return Parse(tuple(LABELS[c] for c in chosen), tuple(names), tuple(found), tuple(each))
+
+
+def _says(label: np.int64) -> bool:
+    return LABELS[label] != NIL
 
 
 def _options(chosen: NDArray[np.int64], joint: Log) -> list[Log]:
     """Per token (1+T, arcs), minus infinity where the grammar forbids it."""
     above = np.concatenate([[0], 1 + chosen])
     nil = np.concatenate([[False], chosen == LABEL_INDEX[NIL]])
+    part, places = ARC_INDEX["part"], np.arange(len(above))
     options = []
     for i, label in enumerate(chosen):
         allowed = _allowed()[label][:, above].T & ~nil[:, None]
         allowed[i + 1] = False
-        part = ARC_INDEX["part"]
-        allowed[:, part] &= np.arange(len(above)) == i + 2
+        allowed[:, part] &= places == i + 2
         options.append(np.where(allowed, joint[i], -math.inf))
     return options
 
 
-def _without_rings(chosen: NDArray[np.int64], best: list[Log]) -> list[int]:
-    """The head of each token, -1 for the root; no token is above itself."""
+def _without_rings(chosen: NDArray[np.int64], best: list[Log]) -> tuple[list[int], list[int]]:
+    """(the head of each token, -1 for the root, so that none is above itself; a token that no cut can free)."""
     totals = [option.max(1) for option in best]
-    heads = [int(np.argmax(t)) - 1 if LABELS[chosen[i]] != NIL else -1 for i, t in enumerate(totals)]
-    for _ in range(len(heads)):
-        ring = _ring(heads, chosen)
-        if not ring:
-            return heads
+    heads = [int(np.argmax(total)) - 1 if _says(chosen[i]) else -1 for i, total in enumerate(totals)]
+    while ring := _ring(heads):
+        below = [j for j in range(len(heads)) if ring[0] in _chain(heads, j)]
         costs = []
         for i in ring:
             other = totals[i].copy()
-            other[[j + 1 for j in ring]] = -math.inf
-            costs.append((totals[i][heads[i] + 1] - other.max(), i, int(np.argmax(other)) - 1))
-        _, i, head = min(costs, key=lambda cost: (cost[0], cost[1]))
+            other[[j + 1 for j in below]] = -math.inf
+            costs.append((float(totals[i].max() - other.max()), i, int(np.argmax(other)) - 1))
+        cost, i, head = min(costs)
+        if not math.isfinite(cost):
+            return heads, [i]
         heads[i] = head
-    return heads
+    return heads, []
 
 
-def _ring(heads: list[int], chosen: NDArray[np.int64]) -> list[int]:
+def _chain(heads: list[int], i: int) -> list[int]:
+    """The token and those above it, each once."""
+    seen: list[int] = []
+    while i >= 0 and i not in seen:
+        seen.append(i)
+        i = heads[i]
+    return seen
+
+
+def _ring(heads: list[int]) -> list[int]:
     for start in range(len(heads)):
-        seen: list[int] = []
-        i = start
-        while i >= 0 and LABELS[chosen[i]] != NIL:
-            if i in seen:
-                return seen[seen.index(i) :]
-            seen.append(i)
-            i = heads[i]
+        chain = _chain(heads, start)
+        if heads[chain[-1]] >= 0:
+            return chain[chain.index(heads[chain[-1]]) :]
     return []

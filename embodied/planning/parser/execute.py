@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -61,6 +62,7 @@ class _Execution:
             if clause.negated or clause.verb == "avoid":
                 continue
             if not self._wanted(clause):
+                self._only_mentioned(clause)
                 continue
             made = self._acts(clause)
             acts[clause.at] = made
@@ -73,6 +75,11 @@ class _Execution:
         if len(emitted) > MAX_STEPS_IN_PLAN:
             raise Refused("budget", f"that makes {len(emitted)} steps, at most {MAX_STEPS_IN_PLAN} are planned; ask for less")
         return tuple(replace(step, avoid=tuple(self.avoid)) for step in emitted)
+
+    def _only_mentioned(self, clause: Clause) -> None:
+        """What is not carried out may still be what `it` means."""
+        with contextlib.suppress(Refused):
+            self._themes(clause, "moved")
 
     def _forbid(self) -> None:
         """What is to be left alone comes first: `all` does not mean it."""
@@ -141,6 +148,7 @@ class _Execution:
             return bool(themes) != fact.negated
         if fact.name in ("empty", "full"):
             lying = [lying for item in themes for lying in self.world.upon(item.id)]
+            self.lookup.last, self.lookup.last_grounds = themes, themes
             return (bool(lying) == (fact.name == "full")) != fact.negated
         grounds = [item for d in fact.grounds for item in self.lookup.find(d, _GROUND_SLOT.get(fact.name, "beside"))]
         if not themes or not grounds:
@@ -216,7 +224,7 @@ class _Execution:
             return self._taken_off(clause)
         if relation == "away":
             raise Refused("impossible", "how far away is not said; name a place: left of, behind or in something")
-        moved = self._moved(clause)
+        moved = self._reordered(clause, self._moved(clause), clause.themes, "moved")
         ids = [item.id for item in moved]
         if not clause.grounds:
             return self._beside_each_other(relation, moved, pushed)

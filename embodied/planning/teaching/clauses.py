@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from embodied.planning.parser.grammar import ATTRIBUTES, FACTS, MANNERS, MARKS, RELATIONS, VERBS
+from embodied.planning.parser.grammar import ATTRIBUTES, FACTS, HEADS, MANNERS, MARKS, RELATIONS, VERBS
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words, split_mark
 from embodied.planning.teaching.mentions import Speaker, attribute
 from embodied.planning.teaching.wordings import inflected
@@ -20,7 +20,7 @@ _RELATION_WEIGHTS = {
 }  # fmt: skip
 _CLAUSE_WEIGHTS = {
     "place": 36, "goal": 13, "holds": 3, "fill": 3, "off": 3, "from": 2, "together": 2, "curt": 4, "touch": 9, "reach": 2,
-    "pick": 4, "tower": 6, "tower_set": 1, "uncover": 2, "swap": 1.5, "hold": 0.7,
+    "pick": 4, "order_each": 3, "tower": 6, "tower_set": 1, "uncover": 2, "swap": 1.5, "hold": 0.7,
 }  # fmt: skip
 _GERUND = frozenset("place fill off from touch reach pick go swap uncover avoid".split())
 """Clauses whose verb comes first, so that they can be put into other forms."""
@@ -59,11 +59,15 @@ class Clauses:
         if kinds:
             kind = by.pick(kinds)
         elif going:
-            kind = by.rng.choices(["go", "hold"], [30, 1])[0]
+            # A robot that drives has no things to move.
+            kind = by.rng.choices(["go", "hold", "order_each"] if not form else ["go"], [30, 1, 4] if not form else [1])[0]
         else:
             fitting = {k: w for k, w in _CLAUSE_WEIGHTS.items() if not form or by.language == "zh" or k in _GERUND}
             kind = by.rng.choices(list(fitting), list(fitting.values()))[0]
-        return self.build(by.template("clauses", kind), form, "goal" if going else "")
+        template = by.template("clauses", kind)
+        while kind == "order_each" and ("<go>" in template) != going:
+            template = by.template("clauses", kind)
+        return self.build(template, form, "goal" if going else "")
 
     def again(self) -> Fragment:
         """A clause that says the last one again of another thing: `the green one too`."""
@@ -75,20 +79,24 @@ class Clauses:
         """A template's words, with everything but the clause's head hung up."""
         words: list[Word] = []
         slots: list[tuple[str, Fragment]] = []
+        marks: list[tuple[Word, str]] = []
         several = template.count("<T>") == 1
         for item in expand(template, self.by.rng):
             match = _SLOT.fullmatch(item)
             if match is None:
-                word, label, _ = split_mark(item)
+                word, label, target = split_mark(item)
                 words.append(Word(word, label or "nil"))
+                marks += [(words[-1], target)] if target else []
                 continue
             name, about, own = match[1], match[2] or "", match[3] or form
             made = self._slot(name, about, own, slot, several)
             words += made.words
-            if name in ("T", "G", "S", "Gbare", "L"):
+            if name in ("T", "U", "M", "G", "S", "Gbare", "L"):
                 slots.append((name, made))
             elif name.startswith("R"):
                 slots.append(("R", made))
+        for mark, target in marks:
+            mark.arc, mark.head = "mark", dict(slots)[target].heads[0]
         return _tied(words, slots)
 
     def _slot(self, name: str, about: str, form: str, slot: str, several: bool) -> Fragment:
@@ -101,6 +109,10 @@ class Clauses:
         if name == "T":
             target = slot or ("touched" if by.chance(0.12) else "moved")
             return by.mentions(target) if several else by.mention(target, single=True)
+        if name == "U":
+            return by.many(slot or "moved")
+        if name == "M":
+            return by.mention(slot or "moved", 1, single=True)
         if name in ("G", "Gbare"):
             return by.mention(by.rng.choice(["zone", "zone", "under", "beside"]) if not slot else slot, single=True)
         if name == "S":
@@ -171,7 +183,7 @@ def _tied(words: list[Word], slots: list[tuple[str, Fragment]]) -> Fragment:
         if head is None:
             part.hang("ground" if name == "Gbare" else "theme" if len(slots) > 1 else "again", None)
         else:
-            part.hang({"T": "theme", "G": "ground", "Gbare": "ground", "S": "source", "L": "theme"}[name], head)
+            part.hang({"T": "theme", "U": "theme", "M": "theme", "G": "ground", "Gbare": "ground", "S": "source", "L": "theme"}[name], head)
     found = [word for _, part in slots for word in part.heads]
     if head is None:
         return Fragment(words, found)
@@ -182,7 +194,7 @@ def _tied(words: list[Word], slots: list[tuple[str, Fragment]]) -> Fragment:
             word.arc, word.head = "man", head
         elif word.label in _CLAUSE_MARKS or word.label == "view":
             word.arc, word.head = "mark", head
-        elif word.label in ATTRIBUTES:
+        elif word.label in (*ATTRIBUTES, *HEADS):
             word.arc, word.head = "theme", head
         else:
             word.label = "nil"

@@ -11,6 +11,8 @@ from embodied.planning.teaching.markup import Fragment, Word
 from embodied.planning.teaching.wordings import Language, Wordings, plural, wordings
 
 MAX_DEPTH = 2
+MANY = ("universal", "everything", "except")
+"""Ways to speak of all of a kind."""
 LEAST_FOR_HOLDING_OUT = 6
 """Templates of a kind, below which none is held out."""
 
@@ -117,12 +119,26 @@ class Speaker:
         self.mentioned = True
         return made
 
+    def many(self, slot: str) -> Fragment:
+        """A phrase for all of a kind, or a list."""
+        if self.chance(0.25):
+            return self.listed(slot, 0)
+        from embodied.planning.teaching import phrases_en, phrases_zh
+
+        made = (phrases_en if self.language == "en" else phrases_zh).phrase(self, slot, 1, False, MANY)
+        self.mentioned = True
+        return made
+
     def mentions(self, slot: str, depth: int = 0) -> Fragment:
         """One phrase or a list of them."""
-        if not self.chance(0.16):
-            return self.mention(slot, depth)
+        return self.listed(slot, depth) if self.chance(0.16) else self.mention(slot, depth)
+
+    def listed(self, slot: str, depth: int) -> Fragment:
+        """Two phrases or three."""
         whole = Fragment()
         count = 2 if self.chance(0.7) else 3
+        if self.language == "en" and count == 2 and self.chance(0.12):
+            whole.words.append(Word("both"))
         for place in range(count):
             if place:
                 whole.words += [Word(w) for w in self.joint(place == count - 1)]

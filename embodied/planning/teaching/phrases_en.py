@@ -31,12 +31,13 @@ _AFTER_SIDE = {
 }  # fmt: skip
 
 
-def phrase(by: Speaker, slot: str, depth: int, single: bool) -> Fragment:
-    """A noun phrase for a slot."""
+def phrase(by: Speaker, slot: str, depth: int, single: bool, ways: tuple[str, ...] = ()) -> Fragment:
+    """A noun phrase for a slot; only in these ways, where some are given."""
     weights = {
         name: weight
         for name, weight in _WEIGHTS.items()
-        if not (single and name in _PLURAL)
+        if (not ways or name in ways)
+        and not (single and name in _PLURAL)
         and not (depth >= MAX_DEPTH and name in _NESTED)
         and not (name in ("pronoun", "other", "rest") and not by.mentioned)
         and not (name in _PLURAL and slot in ("zone", "under", "beside"))

@@ -95,10 +95,10 @@ class _Composer:
         return self.clauses.clause(self.going)
 
     def joined(self) -> Fragment:
-        kinds = ["and", "then", "before", "after", "forbid", "avoid", "stays", "if"]
-        weights = [22, 27, 14, 9, 10, 4, 4, 11]
+        kinds = ["and", "then", "before", "after", "forbid", "avoid", "stays", "if", "take"]
+        weights = [22, 26, 13, 9, 10, 4, 4, 11, 9]
         if self.going:
-            weights = [22, 34, 16, 10, 3, 1, 0, 6]
+            weights = [22, 34, 16, 10, 3, 1, 0, 6, 0]
         return self._join(self.by.rng.choices(kinds, weights)[0], None)
 
     def _join(self, kind: str, made: Fragment | None) -> Fragment:
@@ -144,6 +144,10 @@ class _Composer:
         by, clauses = self.by, self.clauses
         if slot in ("C", "C0"):
             return clauses.fact()
+        if slot == "P":
+            return clauses.clause(False, form, ("taken",))
+        if slot == "O":
+            return clauses.clause(False, form, ("place_it",))
         if slot == "N":
             return clauses.build("<hurt> <T>", form, "touched")
         if slot == "V":
