@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class ParserFitSettings:
     """How much is taught, and how long."""
 
-    sentences: int = 150_000
+    sentences: int = 200_000
     """Taught sentences."""
     passes: int = 3
     """Over all of them."""

@@ -182,9 +182,10 @@ class _Execution:
         found: Things = []
         kind = next((d.noun for d in reversed(clause.themes) if d.noun and self.lookup.names.kind(d.noun)), None)
         for d in clause.themes:
-            told = d
+            # `both the red and the blue one`: of a list, not of one phrase in it.
+            told = replace(d, both=False) if len(clause.themes) > 1 and not d.plural else d
             if d.noun is None and kind and d.colours and not d.pronoun and len(clause.themes) > 1:
-                told = self._with_kind(d, kind, slot)
+                told = self._with_kind(told, kind, slot)
             found += [item for item in self.lookup.find(told, slot) if item not in found]
         self.lookup.last = found
         return found
@@ -226,6 +227,8 @@ class _Execution:
             raise Refused("impossible", "how far away is not said; name a place: left of, behind or in something")
         moved = self._reordered(clause, self._moved(clause), clause.themes, "moved")
         ids = [item.id for item in moved]
+        if not clause.grounds and relation in ("in", "on", "to") and len(moved) == 1 and self.lookup.last_grounds:
+            return self._all_placed(moved, Placing(relation, self.lookup.last_grounds[0], pushed))
         if not clause.grounds:
             return self._beside_each_other(relation, moved, pushed)
         slot: Slot = "under" if clause.verb == "stack" else _GROUND_SLOT.get(relation, "beside")
@@ -393,8 +396,9 @@ class _Execution:
 
     def _again(self, clause: Clause) -> list[Act]:
         """The last clause once more for other things."""
-        if self.family in _UNARY:
-            skill, slot = _UNARY[self.family]
+        family = self.family or ("" if any(item.role == "object" for item in self.scene.objects) else "go")
+        if family in _UNARY:
+            skill, slot = _UNARY[family]
             found = self._themes(clause, slot)
             return [Act(skill, (item.id,)) for item in found]
         if self.placing is None:

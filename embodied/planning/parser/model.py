@@ -50,7 +50,8 @@ class Parser:
     ) -> None:  # fmt: skip
         self.features = Features(taught, names, encoder)
         self._network, self._han, self._names = network.eval(), han, names
-        self.spelling = Spelling(taught, real)
+        content = [word for word in taught if names.colour(word) is not None or names.kind(word) is not None]
+        self.spelling = Spelling(taught, real, content)
 
     def read(self, text: str, ids: Collection[str]) -> Read:
         """The best parse of a text in a scene with things of these ids."""

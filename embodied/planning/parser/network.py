@@ -106,6 +106,8 @@ class ParserNetwork(nn.Module):
         self.above = nn.Sequential(nn.Linear(width, config.arc_width), nn.GELU())
         self.pair = nn.Linear(config.arc_width, config.arc_width)
         self.any_above = nn.Linear(config.arc_width, 1)
+        self.apart = nn.Embedding(2 * config.reach + 1, config.arc_width)
+        nn.init.normal_(self.apart.weight, std=0.1)
         self.arc_below, self.arc_above = nn.Linear(width, config.arc_width), nn.Linear(width, config.arc_width)
         self.to_arc = nn.Linear(config.arc_width, len(ARCS))
         self.to_kind = nn.Linear(2 * width, KINDS)
@@ -129,6 +131,9 @@ class ParserNetwork(nn.Module):
         tokens = self.drop(x[:, 1:])
         below, above = self.below(tokens), self.above(x)
         heads = self.pair(below) @ above.transpose(1, 2) + self.any_above(above).transpose(1, 2)
+        # How far away a head is counts beside what it is: of two clauses alike, things belong to the nearer one.
+        by_distance = below @ self.apart.weight.T
+        heads = heads + by_distance.gather(2, distance[1:].expand(len(x), -1, -1))
         heads = heads.masked_fill(~mask[:, None], -1e4)
         mean = (tokens * given.mask.unsqueeze(-1)).sum(1) / given.mask.sum(1, keepdim=True).clamp(min=1)
         kinds = self.to_kind(torch.cat([x[:, 0], mean], -1))

@@ -81,9 +81,11 @@ class Spelling:
     Args:
         words: What a word may be put right to.
         real: Words that are left as they are: they exist.
+        first: Known words that are meant where several are near.
     """
 
-    def __init__(self, words: Collection[str], real: Collection[str]) -> None:
+    def __init__(self, words: Collection[str], real: Collection[str], first: Collection[str] = ()) -> None:
+        self._first = frozenset(first)
         self._words = frozenset(word for word in words if word.isalpha() and word.isascii())
         self._real = real
 
@@ -95,6 +97,8 @@ class Spelling:
         if len(swapped) == 1:
             return swapped.pop()
         near = {found for found in _one_off(word) if found in self._words}
+        if len(near) > 1:
+            near = near & self._first or near
         if len(near) > 1:
             near = {found for found in near if found[0] == word[0] and len(found) >= len(word)} or near
         return near.pop() if len(near) == 1 else word

@@ -28,7 +28,7 @@ IGNORED = -100
 class FitParserConfig:
     """How much is taught, and how."""
 
-    sentences: int = 80_000
+    sentences: int = 200_000
     part: int = 4_000
     """Sentences of a file."""
     chinese: float = 0.27

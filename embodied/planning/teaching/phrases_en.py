@@ -151,7 +151,7 @@ def _everything(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
         words = plain_words(expand("(all/all of it|all/all of them|the lot/all|the whole lot/all|anything/all|whatever/all you find|them all/all|all/all things|everyone/all|each/all)", by.rng))
         head = next(word for word in words if word.label == "all")
         return words, head
-    head = Word("everything", "all")
+    head = Word("everything" if by.chance(0.75) else by.pick(["anything", "all", "all things", "every object"]).split()[0], "all")
     after: list[Word] = []
     if by.chance(0.35):
         after = plain_words(by.pick(["", "that is", "which is", "that 's"]).split())
@@ -181,7 +181,7 @@ def _rest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     ]), by.rng))  # fmt: skip
     if by.chance(0.35):
         noun, head = _noun(by, thing, many=True)
-        lead = plain_words(expand("(the|all/all the|all/all|) (other|remaining|rest of the)/other (two/n2|)", by.rng))
+        lead = plain_words(expand("((the|all/all the|all/all|) (other|remaining)/other|the rest/other of the) (two/n2|)", by.rng))
         return lead + noun, head
     marked = [word for word in words if word.label != "nil"]
     head = next((w for w in marked if w.label == "ns"), marked[0] if marked[0].label == "all" else marked[-1])

@@ -68,7 +68,8 @@ class Teacher:
                 return _wrapped(by, made), "instruction"
             for word in made.words:
                 word.label, word.arc, word.head = "nil", "", None
-            return (_wrapped(by, made) if by.chance(0.2) else made), kind
+            lead = expand(by.template("wrap", "before"), by.rng) if by.chance(0.15) and kind != "statement" else []
+            return Fragment(plain_words(lead) + made.words), kind
         made = _Composer(by, clauses, going).text()
         _rooted(made)
         return _wrapped(by, made), "instruction"
@@ -144,6 +145,8 @@ class _Composer:
         by, clauses = self.by, self.clauses
         if slot in ("C", "C0"):
             return clauses.fact()
+        if kind == "if" and slot in ("A", "B") and not self.going and by.chance(0.3):
+            return clauses.clause(False, form, ("place_it",))
         if slot == "P":
             return clauses.clause(False, form, ("taken",))
         if slot == "O":
@@ -190,6 +193,11 @@ def _wrapped(by: Speaker, made: Fragment) -> Fragment:
             words = wrap("before") + words
     if by.chance(0.04):
         words = wrap("harmless") * 0 + words + wrap("harmless")
+    if by.chance(0.02):
+        seen = wrap("own_views" if by.chance(0.4) else "views")
+        for word in seen:
+            word.arc, word.head = ("mark", made.heads[0]) if word.label == "view" else ("", None)
+        words = seen + [Word(",")] + words if by.chance(0.3) else words + seen
     if by.chance(0.06):
         words = words + wrap("reasons")
     if by.chance(0.25):
