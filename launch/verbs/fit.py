@@ -43,13 +43,13 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     if begun and config.resume != "auto":
         raise UserError(f"{folder.unmade} holds a fit already: add resume=auto to go on, or choose another out=")
     folder.write_config(config)
-    fit = {"clip": fitting.fit_clip, "blip": fitting.fit_blip}[config.describer]
     words = [word for word in folder.words if not word.startswith(("out=", "resume="))]
     about = {"arguments": words, "git_commit": git_commit()}
     if config.planner:
         card = parsing.fit_embedded(folder.path, config.parser, config.seed, about)
         lines = [f"{name}: {row['right']:.3f} right, {row['wrong']:.3f} wrong" for name, row in card["judged"].items()]
         return _outcome(config, folder, card, lines)
+    fit = {"clip": fitting.fit_clip, "blip": fitting.fit_blip}[config.describer]
     if config.probe:
         card = probing.fit_probe(folder.path, config.fit, config.seed, about, (config.model, config.pretrained))
     else:
