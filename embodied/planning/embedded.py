@@ -23,8 +23,10 @@ from embodied.planning.teaching.wordings import han_words, lexicon
 from embodied.planning.words import MAX_CHARACTERS, Refused
 from embodied.types import FloatArray, PlanFailure, PlanStep, SceneDescription
 
-_MEASURES = frozenset({"cm", "mm", "m", "metre", "metres", "meter", "meters", "centimetre", "centimetres", "centimeters", "inch", "inches", "degrees", "millimetres", "厘米", "毫米", "米", "度"})  # fmt: skip
-MAX_TOKENS = 200
+_MEASURES = frozenset(
+    ["cm", "mm", "m", "metre", "metres", "meter", "meters", "centimetre", "centimetres", "centimeter", "centimeters", "millimetre", "millimetres", "inch", "inches", "degree", "degrees", "厘米", "毫米", "米", "度"]
+)
+"""Behind a number: what no plan can keep to."""
 _TOLD = {
     "question": "it is a question, not something to be done", "statement": "it does not say what shall be done",
     "nonsense": "it makes no sense",
@@ -91,7 +93,9 @@ class EmbeddedPlanner:
             Refused: `unparsable`: too long, empty, no instruction, or not understood surely enough.
         """
         if len(instruction) > MAX_CHARACTERS:
-            raise Refused("unparsable", f"the instruction is longer than {MAX_CHARACTERS} characters; say it in fewer words")
+            raise Refused(
+                "unparsable", f"the instruction is longer than {MAX_CHARACTERS} characters; say it in fewer words"
+            )
         ids = {item.id for item in scene.objects} - lexicon()
         read = self.parser.read(instruction, ids)
         self.check_sure(read)
@@ -107,7 +111,9 @@ class EmbeddedPlanner:
         least = min(range(len(read.words)), key=lambda i: read.parse.log_each[i])
         log = read.parse.log_probability
         if read.parse.log_each[least] < math.log(self.sureness.token) or log < math.log(self.sureness.sentence):
-            raise Refused("unparsable", f"it is not clear what {quoted(read.words[least])} means here; say it in other words")
+            raise Refused(
+                "unparsable", f"it is not clear what {quoted(read.words[least])} means here; say it in other words"
+            )
 
     def _unknown(self, read: Read, place: int) -> bool:
         """A word without a part in the parse that nobody knows, or a measure, which no plan can keep."""

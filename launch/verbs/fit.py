@@ -21,7 +21,9 @@ class KEYS:
     planner: str = key("instead of a describer's: the parser of the planner embedded", "", choices=("", "embedded"))
     seed: int = key("root of every random number: scenes, weights, order", 0, minimum=0)
     out: str = key(
-        "folder for frames, intermediate files and the model; default runs/fit/<time>-<describer or planner>", "", literal=True
+        "folder for frames, intermediate files and the model; default runs/fit/<time>-<describer or planner>",
+        "",
+        literal=True,
     )
     resume: str = key("auto: go on with what is in out", "no", choices=("no", "auto"))
     model: str = key("with probe=true: a public CLIP model's name, or local-dir:<folder>", "", literal=True)

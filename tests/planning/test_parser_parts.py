@@ -61,7 +61,14 @@ def test_texts_are_cut_into_words_and_known_chinese_words() -> None:
     assert [t.text for t in tokenize(plain("Don't touch it's left-most, obj_3!"), (), {"obj_3"})] == [
         "don't", "touch", "it", "'s", "left", "most", ",", "obj_3", "!",
     ]  # fmt: skip
-    assert [t.text for t in tokenize(plain("把红色方块放下。"), {"红色", "方块"})] == ["把", "红色", "方块", "放", "下", "."]
+    assert [t.text for t in tokenize(plain("把红色方块放下。"), {"红色", "方块"})] == [
+        "把",
+        "红色",
+        "方块",
+        "放",
+        "下",
+        ".",
+    ]
 
 
 def test_a_slip_of_spelling_is_put_right_only_where_one_word_is_near() -> None:
@@ -116,15 +123,19 @@ PUT = "put/v_put.man>in red/col.theme>in in/r_in.root white/col.ground>in"
         (PUT, "place red_block left_tray"),
         ("touch/v_touch.root block/n.theme>touch", "ambiguous"),
         ("touch/v_touch.root banana/n.theme>touch", "unknown_object"),
-        ("touch/v_touch.root all/all.attr>blocks blocks/ns.theme>touch", "touch red_block; touch green_block; touch blue_block"),
+        ("touch/v_touch.root all/all.attr>blocks blocks/ns.theme>touch",
+         "touch red_block; touch green_block; touch blue_block"),
         ("blue/col.theme>on on/r_on.root green/col.ground>on and green/col.theme>on", "impossible"),
-        ("tower/v_tower.root red/col.theme>tower green/col.theme>tower top/d_down.mark>tower", "stack red_block green_block"),
+        ("tower/v_tower.root red/col.theme>tower green/col.theme>tower top/d_down.mark>tower",
+         "stack red_block green_block"),
         ("touch/v_touch.root green/col.theme>touch first/o_first.mark>tap tap/v_touch.root red/col.theme>tap",
          "touch red_block; touch green_block"),
         ("before/o_before.mark>touch touch/v_touch.sub>tap green/col.theme>touch tap/v_touch.root red/col.theme>tap",
          "touch red_block; touch green_block"),
-        ("if/c_if.guard>touch white/col.theme>empty empty/p_empty.cond>if touch/v_touch.root red/col.theme>touch", "touch red_block"),
-        ("unless/c_unless.guard>touch white/col.theme>empty empty/p_empty.cond>unless touch/v_touch.root red/col.theme>touch", "hold"),
+        ("if/c_if.guard>touch white/col.theme>empty empty/p_empty.cond>if touch/v_touch.root red/col.theme>touch",
+         "touch red_block"),
+        ("unless/c_unless.guard>touch white/col.theme>empty empty/p_empty.cond>unless touch/v_touch.root red/col.theme>touch",
+         "hold"),
         ("put/v_put.root red/col.theme>put", "unparsable"),
         ("paint/v_other.root red/col.theme>paint", "impossible"),
     ],

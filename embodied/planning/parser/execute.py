@@ -73,7 +73,9 @@ class _Execution:
         if not emitted:
             emitted = [PlanStep("hold", ())]
         if len(emitted) > MAX_STEPS_IN_PLAN:
-            raise Refused("budget", f"that makes {len(emitted)} steps, at most {MAX_STEPS_IN_PLAN} are planned; ask for less")
+            raise Refused(
+                "budget", f"that makes {len(emitted)} steps, at most {MAX_STEPS_IN_PLAN} are planned; ask for less"
+            )
         return tuple(replace(step, avoid=tuple(self.avoid)) for step in emitted)
 
     def _only_mentioned(self, clause: Clause) -> None:
@@ -310,7 +312,9 @@ class _Execution:
             return self._all_placed(moved[:-1], Placing("near", moved[-1], pushed))
         if relation == "on" and len(moved) > 1:
             return self._levels(moved)
-        raise Refused("unparsable", f"it is not said where the {label(moved[0])} should go; say for instance: in the left tray")
+        raise Refused(
+            "unparsable", f"it is not said where the {label(moved[0])} should go; say for instance: in the left tray"
+        )
 
     def _aside(self, items: Things) -> list[Act]:
         table = self.world.table()
@@ -343,7 +347,10 @@ class _Execution:
 
     def _uncovered(self, grounds: Things) -> list[Act]:
         if any(item.kind == "table" for item in grounds):
-            raise Refused("unparsable", "it is not said where the things on the table should go; say for instance: into the left tray")
+            raise Refused(
+                "unparsable",
+                "it is not said where the things on the table should go; say for instance: into the left tray",
+            )
         lying = [i for g in grounds for i in self.world.upon(g.id) if i not in self.avoid]
         if not lying:
             return [Act("hold", ())]
@@ -402,7 +409,9 @@ class _Execution:
             found = self._themes(clause, slot)
             return [Act(skill, (item.id,)) for item in found]
         if self.placing is None:
-            raise Refused("unparsable", "it is not said what shall be done with it; say for instance: touch the red block")
+            raise Refused(
+                "unparsable", "it is not said what shall be done with it; say for instance: touch the red block"
+            )
         moved = [item for item in self._themes(clause, "moved") if item is not self.placing.ground]
         return self._all_placed(moved, self.placing)
 
@@ -412,8 +421,13 @@ class _Execution:
         for act in chain:
             if act.skill in MOVES | {"touch"} and act.args[0] in self.avoid:
                 thing = label(self.scene.object(act.args[0]))
-                raise Refused("contradictory", f"the {thing} is to be left alone and yet to be used: {act.skill}; drop one")
+                raise Refused(
+                    "contradictory", f"the {thing} is to be left alone and yet to be used: {act.skill}; drop one"
+                )
             if act.skill in MOVES and len(act.args) == 2 and not act.fixed:
                 before = places.setdefault((act.moment, act.args[0]), act.args[1])
                 if before != act.args[1]:
-                    raise Refused("contradictory", f"{act.args[0]} cannot be at {before} and {act.args[1]}; say 'then' if one comes later")
+                    raise Refused(
+                        "contradictory",
+                        f"{act.args[0]} cannot be at {before} and {act.args[1]}; say 'then' if one comes later",
+                    )

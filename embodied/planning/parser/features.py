@@ -1,9 +1,9 @@
-"""What the network is told of a token: which word it is, how it is spelled, what the vocabulary takes it for, and MiniLM."""
+"""What the network is told of a token: the word, its spelling, what the vocabulary takes it for, MiniLM's vector."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -74,7 +74,9 @@ class Features:
     def rows(self, tokens: Sequence[str]) -> TokenRows:
         """A row for each token: a word in lower case, or `ID`."""
         vectors = np.zeros((len(tokens), WIDTH), np.float32)
-        latin = [i for i, token in enumerate(tokens) if token != ID and token.isascii() and any(map(str.isalpha, token))]
+        latin = [
+            i for i, token in enumerate(tokens) if token != ID and token.isascii() and any(map(str.isalpha, token))
+        ]
         if latin and self._encoder is not None:
             vectors[latin] = self._encoder.encode([tokens[i] for i in latin])
         return TokenRows(
@@ -88,9 +90,10 @@ class Features:
         word = token != ID and any(map(str.isalnum, token))
         letters = word and not token.replace(".", "").isdigit()
         return [
-            float(letters and self._names.colour(token) is not None), float(letters and self._names.kind(token) is not None),
-            float(word and not letters), float(not word and token != ID), float(bool(HAN.match(token))), float(token == ID),
-            float(token in self._index),
+            float(letters and self._names.colour(token) is not None),
+            float(letters and self._names.kind(token) is not None),
+            float(word and not letters), float(not word and token != ID), float(bool(HAN.match(token))),
+            float(token == ID), float(token in self._index),
         ]  # fmt: skip
 
 
@@ -107,6 +110,3 @@ def _spelling(token: str) -> NDArray[np.int64]:
 def token_keys(texts: Sequence[str], ids: Collection[str]) -> list[str]:
     """The tokens' texts with ids as `ID`."""
     return [ID if text in ids else text for text in texts]
-
-
-Right = Callable[[str], str]

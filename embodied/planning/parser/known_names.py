@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from embodied.planning.teaching.wordings import any_nouns, known_colours, known_kinds
 
+
 class Vocabulary(Protocol):
     """Words and short phrases to canonical names, None where they name none."""
 

@@ -29,7 +29,9 @@ _PREFERRED: dict[Slot, tuple[tuple[str, ...], ...]] = {
 _ALIKE: tuple[frozenset[str], ...] = (frozenset({"tray", "disc", "plate"}), frozenset({"pillar", "cylinder"}))
 """Kinds that people call by each other's names."""
 _MANY = frozenset({"them", "these", "those", "they", "both", "它们", "他们"})
-_HARMLESS = frozenset({"nice", "lovely", "wooden", "plastic", "little", "solid", "pretty", "cute", "own", "single", "same"})
+_HARMLESS = frozenset(
+    {"nice", "lovely", "wooden", "plastic", "little", "solid", "pretty", "cute", "own", "single", "same"}
+)
 
 
 class NamesOfThings(Names):
@@ -71,7 +73,11 @@ class Lookup:
             Refused: `unknown_object` (nothing fits), `ambiguous` (more fit than are meant), `unparsable` (a word that
                 nobody knows).
         """
-        found = self._pronoun(what, slot, without) if what.pronoun and not what.place else self._described(what, slot, without)
+        found = (
+            self._pronoun(what, slot, without)
+            if what.pronoun and not what.place
+            else self._described(what, slot, without)
+        )
         self.mentioned += [item.id for item in found]
         if what.noun is not None and len({item.kind for item in found}) == 1:
             self.last_kind = found[0].kind
@@ -108,9 +114,19 @@ class Lookup:
         pool = self._pool(what, slot)
         if not pool:
             raise self._absent(what)
-        several = what.all or what.both or what.count is not None or (what.plural and not what.any) or (what.other and self._rest(what))
+        several = (
+            what.all
+            or what.both
+            or what.count is not None
+            or (what.plural and not what.any)
+            or (what.other and self._rest(what))
+        )
         if several and slot in ("moved", "touched", "any") and any(item.role == "object" for item in pool):
-            pool = [item for item in pool if item.role == "object" or (what.noun and slot == "touched" and not self._generic(what))]
+            pool = [
+                item
+                for item in pool
+                if item.role == "object" or (what.noun and slot == "touched" and not self._generic(what))
+            ]
         pool = self._narrowed(what, pool, slot, several)
         if not pool:
             raise self._absent(what)
@@ -144,7 +160,11 @@ class Lookup:
             return [lambda item: item.kind != "wall" or coloured]
         generic = self.names.generic(noun)
         if generic == "thing":
-            return [lambda item: item.role == "object", lambda item: True] if slot in ("moved", "touched") else [lambda item: True]
+            return (
+                [lambda item: item.role == "object", lambda item: True]
+                if slot in ("moved", "touched")
+                else [lambda item: True]
+            )
         if generic == "start":
             return [lambda item: "start" in item.id.lower(), lambda item: item.role == "place"]
         kind = self.names.kind(noun)
@@ -153,7 +173,9 @@ class Lookup:
         if generic is not None and kind is None:
             return [lambda item: item.role == generic, lambda item: slot == "goal" or item.role == "zone"]
         if kind is None and not also and not any(named in _parts(item.id) for item in self.scene.objects):
-            raise Refused("unknown_object", f"there is no {quoted(what.words)} here; there are: {listing(self.scene.objects)}")
+            raise Refused(
+                "unknown_object", f"there is no {quoted(what.words)} here; there are: {listing(self.scene.objects)}"
+            )
         alike = {other for group in _ALIKE for other in group if kind in group or also & group}
         tests: list[Callable[[DescribedObject], bool]] = [
             lambda item: item.kind == kind or named in _parts(item.id),
@@ -226,7 +248,9 @@ class Lookup:
         return _first_by(found, lambda item: sign * _distance(item, other), NEARER_M)
 
     def _on_side(self, what: Description, found: Things) -> Things:
-        axis, sign = {"left": (1, 1.0), "right": (1, -1.0), "front": (0, -1.0), "back": (0, 1.0), "middle": (1, 0.0)}[what.side or ""]
+        axis, sign = {"left": (1, 1.0), "right": (1, -1.0), "front": (0, -1.0), "back": (0, 1.0), "middle": (1, 0.0)}[
+            what.side or ""
+        ]
         along = {item.id: float(self.world.b(item)[axis]) for item in found}
         if what.side == "middle":
             ranked = sorted(found, key=lambda item: along[item.id])
@@ -259,7 +283,9 @@ class Lookup:
             if len(found) == wanted:
                 return found
             reason: Literal["ambiguous", "unknown_object"] = "ambiguous" if len(found) > wanted else "unknown_object"
-            raise Refused(reason, f"{quoted(what.words)} asks for {wanted} things, there are {len(found)}: {listing(found)}")
+            raise Refused(
+                reason, f"{quoted(what.words)} asks for {wanted} things, there are {len(found)}: {listing(found)}"
+            )
         if several:
             if not free:
                 raise self._absent(what)
@@ -267,7 +293,9 @@ class Lookup:
         if len(found) > 1:
             found = self._tie(what, free)
         if len(found) != 1:
-            raise Refused("ambiguous", f"{quoted(what.words)} may mean any of: {listing(found)}; say which, for instance by id")
+            raise Refused(
+                "ambiguous", f"{quoted(what.words)} may mean any of: {listing(found)}; say which, for instance by id"
+            )
         return found
 
     def _tie(self, what: Description, found: Things) -> Things:
@@ -278,7 +306,9 @@ class Lookup:
         return found
 
     def _absent(self, what: Description) -> Refused:
-        return Refused("unknown_object", f"there is no {quoted(what.words)} here; there are: {listing(self.scene.objects)}")
+        return Refused(
+            "unknown_object", f"there is no {quoted(what.words)} here; there are: {listing(self.scene.objects)}"
+        )
 
 
 def _parts(ident: str) -> set[str]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from embodied.errors import IntegrityError
 from embodied.planning.parser.decode import Parse, decode
-from embodied.planning.parser.grammar import SENTENCES
 from embodied.planning.parser.features import Encoder, Features, Names, TokenRows, token_keys
+from embodied.planning.parser.grammar import SENTENCES
 from embodied.planning.parser.tokens import Spelling, Token, plain, tokenize
 
 WEIGHTS, CARD, WORDS = "model.safetensors", "card.json", "words.txt"
@@ -63,7 +63,9 @@ class Parser:
         words = [t.text if t.text in ids else self._right(t.text) for t in tokens]
         rows = self.features.rows(token_keys(words, ids))
         with torch.inference_mode():
-            given = Inputs(*(tensor.unsqueeze(0) for tensor in as_tensors(rows)), torch.ones(1, len(words), dtype=torch.bool))
+            given = Inputs(
+                *(tensor.unsqueeze(0) for tensor in as_tensors(rows)), torch.ones(1, len(words), dtype=torch.bool)
+            )
             scores = self._network(given)
             arcs = self._network.arcs(scores.below[0, :, None], scores.above[0, None])
             logs = [part.double().log_softmax(-1).numpy() for part in (scores.labels[0], scores.heads[0], arcs)]
@@ -79,7 +81,9 @@ class Parser:
 def as_tensors(rows: TokenRows) -> list[Any]:
     import torch
 
-    return [torch.from_numpy(np.ascontiguousarray(part)) for part in (rows.words, rows.pieces, rows.flags, rows.vectors)]
+    return [
+        torch.from_numpy(np.ascontiguousarray(part)) for part in (rows.words, rows.pieces, rows.flags, rows.vectors)
+    ]
 
 
 def save(network: Any, taught: Sequence[str], folder: Path, card: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from embodied.planning.parser.grammar import ARCS, LABELS, SENTENCES
 KINDS = len(SENTENCES)
 
 
-
 @dataclass(frozen=True)
 class NetworkConfig:
     """How large the network is."""

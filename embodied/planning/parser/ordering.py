@@ -73,13 +73,16 @@ def _with_moments(line: Sequence[Clause], acts: Mapping[int, Sequence[Act]]) -> 
     moment, made = 0, []
     for place, clause in enumerate(line):
         before = line[place - 1] if place else None
-        marked = before is not None and (_LATER & set(_marks(clause)) or _LATER & set(_marks(before)) - {"o_then"})
-        if marked or (before is not None and clause.under is not None):
-            moment += 1
-        elif before is not None and before.under is not None:
+        if before is not None and _parted(before, clause):
             moment += 1
         for act in acts[clause.at]:
             if act.skill not in ("place", "stack", "push"):
                 act = replace(act, fixed=True)
             made.append(replace(act, moment=moment))
     return made
+
+
+def _parted(before: Clause, clause: Clause) -> bool:
+    """Whether it is said that the one comes after the other."""
+    told = _LATER & set(_marks(clause)) or _LATER & set(_marks(before)) - {"o_then"}
+    return bool(told) or clause.under is not None or before.under is not None

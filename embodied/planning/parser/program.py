@@ -171,7 +171,11 @@ class _Builder:
             arc = self.parse.arcs[i]
             start = min(self._tree(i, ("sub",)))
             if arc == "again":
-                found.append(Clause(i, start, self.sentence_of[i], themes=(self._description(i),), again=True, marks=self._marks(i)))
+                found.append(
+                    Clause(
+                        i, start, self.sentence_of[i], themes=(self._description(i),), again=True, marks=self._marks(i)
+                    )
+                )
             elif arc == "theme":
                 themes.append(i)
             elif arc == "ground":
@@ -179,10 +183,22 @@ class _Builder:
                     raise Refused("unparsable", f"what shall come to {self._said(i)!r}? name it")
                 first = min(self._tree(themes[0], ("sub",)))
                 told = tuple(self._description(j) for j in themes)
-                found.append(Clause(i, first, self.sentence_of[i], relation="to", themes=told, grounds=(self._description(i),), marks=self._marks(themes[0])))
+                found.append(
+                    Clause(
+                        i,
+                        first,
+                        self.sentence_of[i],
+                        relation="to",
+                        themes=told,
+                        grounds=(self._description(i),),
+                        marks=self._marks(themes[0]),
+                    )
+                )
                 themes = []
         for i in themes:
-            found.append(Clause(i, i, self.sentence_of[i], themes=(self._description(i),), again=True, marks=self._marks(i)))
+            found.append(
+                Clause(i, i, self.sentence_of[i], themes=(self._description(i),), again=True, marks=self._marks(i))
+            )
         return found
 
     def _condition(self, i: int) -> Condition:
@@ -190,7 +206,9 @@ class _Builder:
         return Condition(self.parse.labels[i][2:], i, self.sentence_of[i], self.parse.heads[i], tuple(facts))
 
     def _stated(self, i: int) -> Stated:
-        return Stated(self.parse.labels[i][2:], self._mentions(i, "theme"), self._mentions(i, "ground"), self._negated(i))
+        return Stated(
+            self.parse.labels[i][2:], self._mentions(i, "theme"), self._mentions(i, "ground"), self._negated(i)
+        )
 
     def _mentions(self, i: int, arc: str) -> tuple[Description, ...]:
         return tuple(self._description(j) for j in self._of(i, arc) if self.parse.labels[j] in _MENTION)
@@ -217,7 +235,8 @@ class _Builder:
             superlative=labels[sups[0]][4:] if sups else None,
             superlative_of=of[0] if of else None,
             relations=tuple(
-                Relation(self.parse.labels[j][2:], self._mentions(j, "ground"), self._negated(j)) for j in self._of(i, "restr")
+                Relation(self.parse.labels[j][2:], self._mentions(j, "ground"), self._negated(j))
+                for j in self._of(i, "restr")
             ),
             excluded=self._mentions(i, "except"),
             all="all" in said,

@@ -1,4 +1,4 @@
-"""Acts to steps: what lies on a thing that is needed is put aside first, and a support is in place before it is used."""
+"""Acts to steps: what lies on a thing is put aside before that is used, and supports come before what they carry."""
 
 from __future__ import annotations
 
@@ -81,10 +81,14 @@ class Steps:
                 continue
             above = self.world.scene.object(top)
             if top in self.avoid:
-                raise Refused("contradictory", f"the {label(above)} lies on the {label(item)} and is to be left alone; drop one")
+                raise Refused(
+                    "contradictory", f"the {label(above)} lies on the {label(item)} and is to be left alone; drop one"
+                )
             table = self.world.table()
             if table is None:
-                raise Refused("impossible", f"the {label(above)} lies on the {label(item)}, and there is no table to put it on")
+                raise Refused(
+                    "impossible", f"the {label(above)} lies on the {label(item)}, and there is no table to put it on"
+                )
             self._uncover(top, ())
             self.made.append(PlanStep("place", (top, table.id)))
             self.world.support[top] = table.id

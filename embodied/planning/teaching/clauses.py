@@ -22,7 +22,7 @@ _CLAUSE_WEIGHTS = {
     "place": 36, "goal": 13, "holds": 3, "fill": 3, "off": 3, "from": 2, "together": 2, "curt": 4, "touch": 9, "reach": 2,
     "pick": 4, "order_each": 3, "tower": 6, "tower_set": 1, "uncover": 2, "swap": 1.5, "hold": 0.7,
 }  # fmt: skip
-_GERUND = frozenset("place fill off from touch reach pick go swap uncover avoid".split())
+_GERUND = frozenset(["place", "fill", "off", "from", "touch", "reach", "pick", "go", "swap", "uncover", "avoid"])
 """Clauses whose verb comes first, so that they can be put into other forms."""
 _CLAUSE_MARKS = frozenset(MARKS)
 
@@ -60,7 +60,9 @@ class Clauses:
             kind = by.pick(kinds)
         elif going:
             # A robot that drives has no things to move.
-            kind = by.rng.choices(["go", "hold", "order_each"] if not form else ["go"], [30, 1, 4] if not form else [1])[0]
+            kind = by.rng.choices(
+                ["go", "hold", "order_each"] if not form else ["go"], [30, 1, 4] if not form else [1]
+            )[0]
         else:
             fitting = {k: w for k, w in _CLAUSE_WEIGHTS.items() if not form or by.language == "zh" or k in _GERUND}
             kind = by.rng.choices(list(fitting), list(fitting.values()))[0]
@@ -114,7 +116,7 @@ class Clauses:
         if name == "M":
             return by.mention(slot or "moved", 1, single=True)
         if name in ("G", "Gbare"):
-            return by.mention(by.rng.choice(["zone", "zone", "under", "beside"]) if not slot else slot, single=True)
+            return by.mention(slot or by.rng.choice(["zone", "zone", "under", "beside"]), single=True)
         if name == "S":
             return by.mention("any", single=True)
         if name == "L":
@@ -183,7 +185,18 @@ def _tied(words: list[Word], slots: list[tuple[str, Fragment]]) -> Fragment:
         if head is None:
             part.hang("ground" if name == "Gbare" else "theme" if len(slots) > 1 else "again", None)
         else:
-            part.hang({"T": "theme", "U": "theme", "M": "theme", "G": "ground", "Gbare": "ground", "S": "source", "L": "theme"}[name], head)
+            part.hang(
+                {
+                    "T": "theme",
+                    "U": "theme",
+                    "M": "theme",
+                    "G": "ground",
+                    "Gbare": "ground",
+                    "S": "source",
+                    "L": "theme",
+                }[name],
+                head,
+            )
     found = [word for _, part in slots for word in part.heads]
     if head is None:
         return Fragment(words, found)
@@ -207,9 +220,9 @@ def _within(word: Word, slots: list[tuple[str, Fragment]]) -> bool:
 
 def _gibberish(by: Speaker) -> str:
     if by.language == "zh":
-        return by.pick("龘 囧 槑 嘟 啪 嗡 咻 哔 咚 喵 汪 哞 咕 叽 嘎".split())
+        return by.pick(["龘", "囧", "槑", "嘟", "啪", "嗡", "咻", "哔", "咚", "喵", "汪", "哞", "咕", "叽", "嘎"])
     if by.chance(0.3):
-        return by.pick("purple monkey dishwasher banana seven loudly under verily quark the of wobble happy Tuesday".split())
+        return by.pick(["purple", "monkey", "dishwasher", "banana", "seven", "loudly", "under", "quark", "the", "of", "wobble", "happy", "Tuesday"])
     vowels, others = "aeiou", "bcdfghjklmnpqrstvwxz"
     return "".join(by.pick(others) + by.pick(vowels) for _ in range(by.rng.randint(1, 3))) + by.pick(others)
 

@@ -123,14 +123,20 @@ def fit_parser(
     progress("looking words up", 0.0)
     rows = [torch.from_numpy(part) for part in _rows(features, corpus.texts)]
     network = ParserNetwork(NetworkConfig(words=len(taught)))
-    optimiser = torch.optim.AdamW(network.parameters(), config.rate, betas=(0.9, 0.98), weight_decay=config.weight_decay)
+    optimiser = torch.optim.AdamW(
+        network.parameters(), config.rate, betas=(0.9, 0.98), weight_decay=config.weight_decay
+    )
     state = folder / "state.safetensors"
     done = _restore(state, network, optimiser) if state.exists() else 0
     for epoch in range(done, config.passes):
         _pass(network, optimiser, corpus, rows, config, epoch, progress)
         _keep(state, network, optimiser, epoch + 1)
     seconds = time.process_time() - begun
-    return network.eval(), taught, {"sentences": len(corpus.tokens), "words": len(corpus.texts), "fit_cpu_s": round(seconds, 1)}
+    return (
+        network.eval(),
+        taught,
+        {"sentences": len(corpus.tokens), "words": len(corpus.texts), "fit_cpu_s": round(seconds, 1)},
+    )
 
 
 def _rows(features: Features, texts: list[str]) -> list[NDArray[Any]]:
@@ -138,7 +144,15 @@ def _rows(features: Features, texts: list[str]) -> list[NDArray[Any]]:
     return [np.concatenate([getattr(part, name) for part in parts]) for name in ("words", "pieces", "flags", "vectors")]
 
 
-def _pass(network: Any, optimiser: Any, corpus: Corpus, rows: list[Any], config: FitParserConfig, epoch: int, progress: Progress) -> None:
+def _pass(
+    network: Any,
+    optimiser: Any,
+    corpus: Corpus,
+    rows: list[Any],
+    config: FitParserConfig,
+    epoch: int,
+    progress: Progress,
+) -> None:
     """One pass over all sentences, those of like length together."""
     import torch
 
@@ -181,7 +195,14 @@ def _padded(items: Sequence[NDArray[np.int64]], fill: int) -> NDArray[np.int64]:
     return out
 
 
-def _loss(network: Any, corpus: Corpus, rows: list[Any], chosen: NDArray[np.int64], config: FitParserConfig, rng: np.random.Generator) -> Any:
+def _loss(
+    network: Any,
+    corpus: Corpus,
+    rows: list[Any],
+    chosen: NDArray[np.int64],
+    config: FitParserConfig,
+    rng: np.random.Generator,
+) -> Any:
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -189,7 +210,8 @@ def _loss(network: Any, corpus: Corpus, rows: list[Any], chosen: NDArray[np.int6
 
     tokens = torch.from_numpy(_padded([corpus.tokens[i] for i in chosen], -1))
     labels, heads, arcs = (
-        torch.from_numpy(_padded([part[i] for i in chosen], IGNORED)) for part in (corpus.labels, corpus.heads, corpus.arcs)
+        torch.from_numpy(_padded([part[i] for i in chosen], IGNORED))
+        for part in (corpus.labels, corpus.heads, corpus.arcs)
     )
     mask = tokens >= 0
     words, pieces, flags, vectors = (part[tokens.clamp(min=0)] for part in rows)

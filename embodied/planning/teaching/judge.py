@@ -53,7 +53,9 @@ def cases(planner: EmbeddedPlanner, seed: int, count: int, held_out: bool, chine
         made += 1
         read = planner.parser.read(sentence.text, {item.id for item in scene.objects} - lexicon())
         gold = Read(sentence.tokens, read.words, _parse_of(sentence), sentence.kind, 1.0)
-        yield Case(sentence, _planned(planner, gold, scene), read, _planned(planner, read, scene), _same(sentence, read))
+        yield Case(
+            sentence, _planned(planner, gold, scene), read, _planned(planner, read, scene), _same(sentence, read)
+        )
 
 
 def _parse_of(sentence: Taught) -> Parse:
@@ -114,5 +116,3 @@ def report(planner: EmbeddedPlanner, seed: int, count: int) -> dict[str, object]
         shares = counted(planner, list(cases(planner, seed + 1, count, held_out, chinese)), sureness)
         rows[name] = {key: round(value, 4) for key, value in shares.items()}
     return {"sureness": asdict(sureness), "judged": rows, "judged_sentences": count}
-
-

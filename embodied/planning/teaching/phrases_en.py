@@ -12,9 +12,9 @@ _WEIGHTS = {
 _PLURAL = frozenset({"universal", "everything", "except", "rest"})
 _NESTED = frozenset({"nearest", "related", "except"})
 _SIZES = {
-    "small": "small smaller smallest little tiny tiniest mini".split(),
-    "large": "big bigger biggest large larger largest huge giant".split(),
-    "tall": "tall taller tallest high highest".split(), "short": "short shorter shortest low lowest".split(),
+    "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini"],
+    "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant"],
+    "tall": ["tall", "taller", "tallest", "high", "highest"], "short": ["short", "shorter", "shortest", "low", "lowest"],
 }  # fmt: skip
 _SIDES = {
     "s_left": ["left", "left-hand", "leftmost", "left", "far left", "left hand"],
@@ -110,7 +110,9 @@ def _pronoun(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.1):
         one = Word("one", "pron")
         return [Word(by.pick(["that", "this", "the same"])), one], one
-    head = Word(by.pick(["it", "it", "it", "them", "that", "this", "these", "those", "both/both", "the latter"]), "pron")
+    head = Word(
+        by.pick(["it", "it", "it", "them", "that", "this", "these", "those", "both/both", "the latter"]), "pron"
+    )
     if head.text == "both/both":
         return [Word("them", "pron")] * 0 + [both := Word("both", "both")], both
     if " " in head.text:
@@ -132,26 +134,18 @@ def _universal(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 
 def _lead(by: Speaker) -> list[Word]:
-    return plain_words(
-        expand(
-            by.pick(
-                [
-                    "all/all", "all/all (of|) the", "all/all (of|) (the|those|these|my)", "both/both", "both/both (of|) the", "the two/n2",
-                    "the three/n3", "two/n2", "three/n3", "the", "the", "all/all three/n3", "all/all four/n4", "the four/n4", "each/all of the",
-                    "every/all one of the", "any/any two/n2", "both/both of those", "those", "these", "all/all the (various|different|)",
-                ]
-            ),
-            by.rng,
-        )
-    )  # fmt: skip
+    return plain_words(expand(by.pick(by.told.data["mentions"]["lead"]), by.rng))
 
 
 def _everything(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.2):
-        words = plain_words(expand("(all/all of it|all/all of them|the lot/all|the whole lot/all|anything/all|whatever/all you find|them all/all|all/all things|everyone/all|each/all)", by.rng))
+        words = plain_words(by.pick(by.told.data["mentions"]["lot"]).split())
         head = next(word for word in words if word.label == "all")
         return words, head
-    head = Word("everything" if by.chance(0.75) else by.pick(["anything", "all", "all things", "every object"]).split()[0], "all")
+    head = Word(
+        "everything" if by.chance(0.75) else by.pick(["anything", "all", "all things", "every object"]).split()[0],
+        "all",
+    )
     after: list[Word] = []
     if by.chance(0.35):
         after = plain_words(by.pick(["", "that is", "which is", "that 's"]).split())
@@ -167,7 +161,7 @@ def _everything(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _except(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     words, head = _everything(by, thing, depth, slot) if by.chance(0.45) else _universal(by, thing, depth, slot)
     attribute(head, words)
-    marks = by.pick(["but", "except", "except for", "apart from", "other than", "but not", "save", "save for", "bar", "excluding", "minus", "aside from", "without", "with the exception of", "not counting", ", not", "besides", ", except", ", just not", "but leave out"])
+    marks = by.pick(by.told.data["mentions"]["except"])
     out = by.mentions(slot, depth + 1)
     out.hang("except", head)
     if by.chance(0.12):
@@ -176,12 +170,11 @@ def _except(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 
 def _rest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
-    words = plain_words(expand(by.pick([
-        "everything/all else/other", "the rest/other", "the others/other", "all/all (the|) others/other", "the remaining/other ones/ns", "the other/other ones/ns", "anything/all else/other", "what is left/other", "the remainder/other", "everything/all that is left/other", "the other/other two/n2", "whatever remains/other", "what remains/other", "all/all the rest/other", "the rest/other of them", "all/all other/other ones/ns",
-    ]), by.rng))  # fmt: skip
+    told = by.told.data["mentions"]
+    words = plain_words(expand(by.pick(told["rest"]), by.rng))
     if by.chance(0.35):
         noun, head = _noun(by, thing, many=True)
-        lead = plain_words(expand("((the|all/all the|all/all|) (other|remaining)/other|the rest/other of the) (two/n2|)", by.rng))
+        lead = plain_words(expand(by.pick(told["rest_before"]), by.rng))
         return lead + noun, head
     marked = [word for word in words if word.label != "nil"]
     head = next((w for w in marked if w.label == "ns"), marked[0] if marked[0].label == "all" else marked[-1])
@@ -194,7 +187,9 @@ def _side(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.3):
         noun, head = ([one := Word("one", "n")], one) if by.chance(0.3) else _noun(by, thing)
         words = determiner + _properties(by, thing, 0.4) + noun
-        return words + plain_words(by.pick(["", "that is", "which is"]).split()) + plain_words(expand(_AFTER_SIDE[side], by.rng)), head
+        return words + plain_words(by.pick(["", "that is", "which is"]).split()) + plain_words(
+            expand(_AFTER_SIDE[side], by.rng)
+        ), head
     lead = [Word(part, side if part not in ("far", "hand") else "nil") for part in by.pick(_SIDES[side]).split()]
     kind = by.rng.random()
     if kind < 0.1:
@@ -207,10 +202,18 @@ def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     """`the cube closest to the can`, `whichever is nearest to you`."""
     far = by.chance(0.25)
     label = "sup_far" if far else "sup_near"
-    sup = "farthest farther furthest further remotest".split() if far else "closest nearest closer nearer closest nearest".split()
+    sup = (
+        ["farthest", "farther", "furthest", "further", "remotest"]
+        if far
+        else ["closest", "nearest", "closer", "nearer", "closest", "nearest"]
+    )
     sup_word = Word(by.pick(sup), label)
     to = [Word("from" if far else by.pick(["to", "to", "to", "by"]))]
-    other = by.mention("any", depth + 1, single=True) if by.chance(0.85) else Fragment([Word(by.pick(["you", "the robot", "me", "yourself", "the arm"]).split()[-1])])
+    other = (
+        by.mention("any", depth + 1, single=True)
+        if by.chance(0.85)
+        else Fragment([Word(by.pick(["you", "the robot", "me", "yourself", "the arm"]).split()[-1])])
+    )
     other.hang("ground", sup_word)
     determiner = _determiner(by)
     kind = by.rng.random()
@@ -225,7 +228,13 @@ def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if kind < 0.3:
         tail = to + other.words if other.heads or by.chance(0.5) else []
         return determiner + [sup_word] + _properties(by, thing, 0.4) + noun + tail, head
-    link = plain_words(expand("(that is|which is|that lies|that 's|standing|lying|that sits|which stands|) (the|)", by.rng)) if by.chance(0.6) else []
+    link = (
+        plain_words(
+            expand("(that is|which is|that lies|that 's|standing|lying|that sits|which stands|) (the|)", by.rng)
+        )
+        if by.chance(0.6)
+        else []
+    )
     return determiner + _properties(by, thing, 0.5) + noun + link + [sup_word] + to + other.words, head
 
 
@@ -234,7 +243,25 @@ def _related(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     assert by.relate is not None
     determiner = _determiner(by)
     noun, head = ([one := Word("one", "n")], one) if by.chance(0.2) else _noun(by, thing)
-    link = plain_words(by.pick(["", "", "that is", "which is", "that's", "lying", "sitting", "standing", "that sits", "that lies", "currently", "which sits", "that stands"]).split())
+    link = plain_words(
+        by.pick(
+            [
+                "",
+                "",
+                "that is",
+                "which is",
+                "that's",
+                "lying",
+                "sitting",
+                "standing",
+                "that sits",
+                "that lies",
+                "currently",
+                "which sits",
+                "that stands",
+            ]
+        ).split()
+    )
     relation = by.relate(by.pick(["in", "in", "on", "on", "left", "right", "front", "behind", "near"]), depth + 1)
     relation.hang("restr", head)
     return determiner + _properties(by, thing, 0.5) + noun + link + relation.words, head
@@ -304,7 +331,18 @@ def _other(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.1):
         head = Word("other", "other")
         return [Word("the"), head], head
-    lead = plain_words(by.pick(["the other/other", "the other/other", "another/other", "that other/other", "the second/other", "the remaining/other"]).split())
+    lead = plain_words(
+        by.pick(
+            [
+                "the other/other",
+                "the other/other",
+                "another/other",
+                "that other/other",
+                "the second/other",
+                "the remaining/other",
+            ]
+        ).split()
+    )
     return lead + _properties(by, thing, 0.4) + noun, head
 
 

@@ -12,11 +12,11 @@ _WEIGHTS = {
 _PLURAL = frozenset({"universal", "everything", "except", "rest"})
 _NESTED = frozenset({"nearest", "related", "except"})
 _SIDES = {
-    "s_left": ["左边/s_left", "左侧/s_left", "最/nil 左边/s_left", "最左边/s_left", "左/s_left", "左手边/s_left"],
-    "s_right": ["右边/s_right", "右侧/s_right", "最左/nil", "最右边/s_right", "右/s_right", "右手边/s_right"],
-    "s_front": ["前面/s_front", "最前面/s_front"], "s_back": ["后面/s_back", "最后面/s_back"], "s_middle": ["中间/s_middle"],
+    "s_left": ["左边/s_left", "左侧/s_left", "最 左边/s_left", "最左边/s_left", "左/s_left", "左手边/s_left"],
+    "s_right": ["右边/s_right", "右侧/s_right", "最右边/s_right", "右/s_right", "右手边/s_right"],
+    "s_front": ["前面/s_front", "最前面/s_front"],
+    "s_back": ["后面/s_back", "最后面/s_back"], "s_middle": ["中间/s_middle"],
 }  # fmt: skip
-_SIDES["s_right"].remove("最左/nil")
 _SIZES = {
     "small": ["小/small", "小/small 的", "较小/small 的", "最小/small 的", "小一点/small 的"],
     "large": ["大/large", "大/large 的", "较大/large 的", "最大/large 的", "大一点/large 的"],
@@ -90,7 +90,25 @@ def _pronoun(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 def _universal(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     noun, head = _noun(by, thing)
-    lead = plain_words(expand(by.pick(["所有/all (的|)", "全部/all (的|)", "每/all 个", "两/n2 (个|块)", "三/n3 (个|块)", "这 两/n2 个", "这 三/n3 个", "每/all 一 (个|块)", "那 两/n2 个", "所有/all 这些"]), by.rng))
+    lead = plain_words(
+        expand(
+            by.pick(
+                [
+                    "所有/all (的|)",
+                    "全部/all (的|)",
+                    "每/all 个",
+                    "两/n2 (个|块)",
+                    "三/n3 (个|块)",
+                    "这 两/n2 个",
+                    "这 三/n3 个",
+                    "每/all 一 (个|块)",
+                    "那 两/n2 个",
+                    "所有/all 这些",
+                ]
+            ),
+            by.rng,
+        )
+    )
     words = lead + _properties(by, thing, 0.5) + noun
     if by.chance(0.35):
         words += [Word("都", "all" if not any(w.label in ("all", "n2", "n3") for w in lead) else "nil")]
@@ -104,7 +122,9 @@ def _universal(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _everything(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.5):
         noun, head = by.span(by.pick(["东西", "物体", "物品"]), "n")
-        return plain_words(expand("(所有/all (的|)|全部/all (的|)|一切/all|每/all 样)", by.rng)) + _colour(by, thing, 0.3) + noun, head
+        return plain_words(expand("(所有/all (的|)|全部/all (的|)|一切/all|每/all 样)", by.rng)) + _colour(
+            by, thing, 0.3
+        ) + noun, head
     head = Word(by.pick(["全部", "一切", "所有"]), "all")
     return [head, *plain_words(["的"] if head.text == "所有" else [])], head
 
@@ -119,7 +139,7 @@ def _except(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 
 def _rest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
-    lead = plain_words(expand("(其他/other (的|)|其它/other (的|)|其余/other (的|)|剩下/other 的|另外/other (的|) (两/n2 个|)|别/other 的|剩余/other 的)", by.rng))
+    lead = plain_words(expand(by.pick(by.told.data["mentions"]["rest"]), by.rng))
     if by.chance(0.3):
         return lead, next(word for word in lead if word.label == "other")
     noun, head = _noun(by, thing) if by.chance(0.6) else by.span("东西", "n")
@@ -128,7 +148,7 @@ def _rest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 def _side(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     side = by.rng.choices(list(_SIDES), [8, 8, 2, 2, 2])[0]
-    lead = plain_words([w if not w.endswith("/nil") else w[:-4] for w in by.pick(_SIDES[side]).split()])
+    lead = plain_words(by.pick(_SIDES[side]).split())
     of = plain_words(by.pick(["的", "的", "", "那 个", "的 那 个"]).split())
     if by.chance(0.15):
         return lead + (of or [Word("的")]), next(word for word in lead if word.label == side)
@@ -139,7 +159,11 @@ def _side(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     far = by.chance(0.25)
     sup = Word("最远" if far else "最近", "sup_far" if far else "sup_near")
-    other = by.mention("any", depth + 1, single=True) if by.chance(0.88) else Fragment([Word(by.pick(["你", "机器人", "我"]))])
+    other = (
+        by.mention("any", depth + 1, single=True)
+        if by.chance(0.88)
+        else Fragment([Word(by.pick(["你", "机器人", "我"]))])
+    )
     other.hang("ground", sup)
     if not far and by.chance(0.25):
         close = Word("靠近", sup.label)
@@ -161,7 +185,12 @@ def _related(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     noun, head = _noun(by, thing)
     relation = by.relate(by.pick(["in", "in", "on", "on", "left", "right", "front", "behind", "near"]), depth + 1)
     relation.hang("restr", head)
-    return [*relation.words, *plain_words(by.pick(["的", "的", "的 那 个", "那 个"]).split()), *_properties(by, thing, 0.5), *noun], head
+    return [
+        *relation.words,
+        *plain_words(by.pick(["的", "的", "的 那 个", "那 个"]).split()),
+        *_properties(by, thing, 0.5),
+        *noun,
+    ], head
 
 
 def _not_colour(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
@@ -175,7 +204,9 @@ def _not_colour(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 def _any(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     noun, head = _noun(by, thing)
-    return plain_words(expand("(一/any (个|块|只)|任意/any (一 个|)|随便/any (一 个|哪个)|任何/any 一 个|某/any 个)", by.rng)) + _properties(by, thing) + noun, head
+    return plain_words(
+        expand("(一/any (个|块|只)|任意/any (一 个|)|随便/any (一 个|哪个)|任何/any 一 个|某/any 个)", by.rng)
+    ) + _properties(by, thing) + noun, head
 
 
 def _ident(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
@@ -196,7 +227,9 @@ def _size(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _nth(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     noun, head = _noun(by, thing)
     side = by.rng.choice(["左/s_left", "右/s_right"])
-    return plain_words(["从", side, "数", by.pick(["第二/nth2", "第三/nth3"]), "个"]) + _colour(by, thing, 0.3) + noun, head
+    return plain_words(["从", side, "数", by.pick(["第二/nth2", "第三/nth3"]), "个"]) + _colour(
+        by, thing, 0.3
+    ) + noun, head
 
 
 def _other(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:

@@ -43,7 +43,12 @@ def _table(rng: random.Random) -> SceneDescription:
         name = f"{colour}_{kind}_{i}" if named else f"obj{i}"
         on = "table"
         if below is not None and rng.random() < 0.1:
-            x, y, z, on = below.position_m[0], below.position_m[1], below.position_m[2] + below.half_extents_m[2] + half, below.id
+            x, y, z, on = (
+                below.position_m[0],
+                below.position_m[1],
+                below.position_m[2] + below.half_extents_m[2] + half,
+                below.id,
+            )
         item = DescribedObject(name, "object", kind, colour, (x, y, z), (half, half, half), 1.0)
         objects.append(item)
         facts.append(Fact(Predicate("on", (name, on)), 1.0, "oracle"))

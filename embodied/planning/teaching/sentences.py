@@ -63,7 +63,10 @@ class Teacher:
             if kind == "unsupported":
                 if by.chance(0.25):
                     other = clauses.clause(going)
-                    made = Fragment([*other.words, Word("and" if by.language == "en" else ","), *made.words], other.heads + made.heads)
+                    made = Fragment(
+                        [*other.words, Word("and" if by.language == "en" else ","), *made.words],
+                        other.heads + made.heads,
+                    )
                 _rooted(made)
                 return _wrapped(by, made), "instruction"
             for word in made.words:
@@ -206,7 +209,11 @@ def _wrapped(by: Speaker, made: Fragment) -> Fragment:
         words = wrap("asides") + words
     if by.chance(0.05) and by.language == "en":
         place = by.rng.randrange(len(words) + 1)
-        words = words[:place] + [Word(by.pick(["um", "uh", "er", "like", "you know", "well", "uhm"]).split()[0])] + words[place:]
+        words = (
+            words[:place]
+            + [Word(by.pick(["um", "uh", "er", "like", "you know", "well", "uhm"]).split()[0])]
+            + words[place:]
+        )
     if by.chance(0.04):
         words = _corrected(by, words)
     return Fragment(words, made.heads)

@@ -94,7 +94,12 @@ def han_words() -> frozenset[str]:
 @cache
 def known_colours() -> dict[str, str]:
     """Words for colours in both languages to canonical names."""
-    return {word.replace("-", " "): name for told in map(wordings, LANGUAGES) for name, words in told.colours.items() for word in (name, *words)}
+    return {
+        word.replace("-", " "): name
+        for told in map(wordings, LANGUAGES)
+        for name, words in told.colours.items()
+        for word in (name, *words)
+    }
 
 
 @cache
