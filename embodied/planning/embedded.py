@@ -23,9 +23,11 @@ from embodied.planning.teaching.wordings import han_words, lexicon
 from embodied.planning.words import MAX_CHARACTERS, Refused
 from embodied.types import FloatArray, PlanFailure, PlanStep, SceneDescription
 
-_MEASURES = frozenset(
-    ["cm", "mm", "m", "metre", "metres", "meter", "meters", "centimetre", "centimetres", "centimeter", "centimeters", "millimetre", "millimetres", "inch", "inches", "degree", "degrees", "厘米", "毫米", "米", "度"]
-)
+_MEASURES = frozenset({
+    "cm", "mm", "m", "metre", "metres", "meter", "meters", "centimetre", "centimetres", "centimeter", "centimeters",
+    "millimetre", "millimetres", "inch", "inches", "degree", "degrees",
+    "\u5398\u7c73", "\u6beb\u7c73", "\u7c73", "\u5ea6",
+})  # fmt: skip
 """Behind a number: what no plan can keep to."""
 _TOLD = {
     "question": "it is a question, not something to be done", "statement": "it does not say what shall be done",

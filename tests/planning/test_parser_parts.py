@@ -134,7 +134,8 @@ PUT = "put/v_put.man>in red/col.theme>in in/r_in.root white/col.ground>in"
          "touch red_block; touch green_block"),
         ("if/c_if.guard>touch white/col.theme>empty empty/p_empty.cond>if touch/v_touch.root red/col.theme>touch",
          "touch red_block"),
-        ("unless/c_unless.guard>touch white/col.theme>empty empty/p_empty.cond>unless touch/v_touch.root red/col.theme>touch",
+        ("unless/c_unless.guard>touch white/col.theme>empty empty/p_empty.cond>unless touch/v_touch.root"
+         " red/col.theme>touch",
          "hold"),
         ("put/v_put.root red/col.theme>put", "unparsable"),
         ("paint/v_other.root red/col.theme>paint", "impossible"),

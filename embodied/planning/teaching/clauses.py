@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from embodied.planning.parser.grammar import ATTRIBUTES, FACTS, HEADS, MANNERS, MARKS, RELATIONS, VERBS
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words, split_mark
-from embodied.planning.teaching.mentions import Speaker, attribute
+from embodied.planning.teaching.mentions import Speaker
 from embodied.planning.teaching.wordings import inflected
 
 _SLOT = re.compile(r"<([A-Za-z0-9]+)(?::([^>.]+))?(?:\.(\w+))?>")
@@ -19,11 +19,15 @@ _RELATION_WEIGHTS = {
     "in": 34, "on": 20, "to": 9, "left": 8, "right": 8, "front": 6, "behind": 6, "near": 10, "between": 1, "away": 1,
 }  # fmt: skip
 _CLAUSE_WEIGHTS = {
-    "place": 36, "goal": 13, "holds": 3, "fill": 3, "off": 3, "from": 2, "together": 2, "curt": 4, "touch": 9, "reach": 2,
-    "pick": 4, "order_each": 3, "tower": 6, "tower_set": 1, "uncover": 2, "swap": 1.5, "hold": 0.7,
+    "place": 36, "goal": 13, "holds": 3, "fill": 3, "off": 3, "from": 2, "together": 2, "curt": 4, "touch": 9,
+    "reach": 2, "pick": 4, "order_each": 3, "tower": 6, "tower_set": 1, "uncover": 2, "swap": 1.5, "hold": 0.7,
 }  # fmt: skip
 _GERUND = frozenset(["place", "fill", "off", "from", "touch", "reach", "pick", "go", "swap", "uncover", "avoid"])
 """Clauses whose verb comes first, so that they can be put into other forms."""
+_ODD_WORDS = (
+    "purple", "monkey", "dishwasher", "banana", "seven", "loudly", "under", "quark", "the", "of", "wobble", "happy",
+    "Tuesday",
+)  # fmt: skip
 _CLAUSE_MARKS = frozenset(MARKS)
 
 
@@ -222,9 +226,6 @@ def _gibberish(by: Speaker) -> str:
     if by.language == "zh":
         return by.pick(["龘", "囧", "槑", "嘟", "啪", "嗡", "咻", "哔", "咚", "喵", "汪", "哞", "咕", "叽", "嘎"])
     if by.chance(0.3):
-        return by.pick(["purple", "monkey", "dishwasher", "banana", "seven", "loudly", "under", "quark", "the", "of", "wobble", "happy", "Tuesday"])
+        return by.pick(_ODD_WORDS)
     vowels, others = "aeiou", "bcdfghjklmnpqrstvwxz"
     return "".join(by.pick(others) + by.pick(vowels) for _ in range(by.rng.randint(1, 3))) + by.pick(others)
-
-
-__all__ = ["Clauses", "attribute"]

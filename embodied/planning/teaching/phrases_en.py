@@ -14,7 +14,8 @@ _NESTED = frozenset({"nearest", "related", "except"})
 _SIZES = {
     "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini"],
     "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant"],
-    "tall": ["tall", "taller", "tallest", "high", "highest"], "short": ["short", "shorter", "shortest", "low", "lowest"],
+    "tall": ["tall", "taller", "tallest", "high", "highest"],
+    "short": ["short", "shorter", "shortest", "low", "lowest"],
 }  # fmt: skip
 _SIDES = {
     "s_left": ["left", "left-hand", "leftmost", "left", "far left", "left hand"],
