@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from embodied.planning.checks import MOVES
+from embodied.planning.parser.conditions import GROUND_SLOT, Conditions
 from embodied.planning.parser.lookup import Lookup, NamesOfThings, Slot, Things
 from embodied.planning.parser.ordering import ordered
-from embodied.planning.parser.program import Clause, Condition, Description, Program, Stated
+from embodied.planning.parser.program import Clause, Description, Program
 from embodied.planning.parser.steps import Act, Steps
 from embodied.planning.parser.world import World
 from embodied.planning.places import label, quoted
@@ -20,8 +21,9 @@ from embodied.types import DescribedObject, PlanStep, SceneDescription
 _UNARY: dict[str, tuple[str, Slot]] = {
     "touch": ("touch", "touched"), "reach": ("reach", "touched"), "pick": ("pick", "moved"), "go": ("go_to", "goal"),
 }  # fmt: skip
+_MOVING = frozenset({"move", "moving", "approach", "approaching", "\u79fb\u52a8"})
+"""Verbs of going that an arm can follow with its gripper."""
 _SIDES = {"left": "left_of", "right": "right_of", "front": "in_front_of", "behind": "behind", "near": "near"}
-_GROUND_SLOT: dict[str, Slot] = {"in": "zone", "to": "zone", "on": "under"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,9 @@ class _Execution:
         self.program, self.scene = program, scene
         self.world = World(scene)
         self.lookup = Lookup(scene, names, self.world)
+        self.conditions = Conditions(program, self.lookup, self.world)
         self.avoid: dict[str, None] = {}
-        self.banned: set[tuple[str, str]] = set()
+        self.later_bans: list[Clause] = []
         self.last_acts: list[Act] = []
         self.placing: Placing | None = None
         self.family = ""
@@ -61,12 +64,14 @@ class _Execution:
         for clause in self.program.clauses:
             if clause.negated or clause.verb == "avoid":
                 continue
-            if not self._wanted(clause):
+            if not self.conditions.wanted(clause):
                 self._only_mentioned(clause)
                 continue
             made = self._acts(clause)
             acts[clause.at] = made
             self.last_acts = made or self.last_acts
+        for clause in self.later_bans:
+            self._ban(clause)
         chain = ordered(self.program.clauses, acts)
         emitted = Steps(self.world, tuple(self.avoid)).run(chain)
         self._check(chain)
@@ -87,7 +92,7 @@ class _Execution:
         """What is to be left alone comes first: `all` does not mean it."""
         first = min((c.at for c in self.program.clauses if not self._bans(c) and c.verb != "hold"), default=0)
         for clause in self.program.clauses:
-            if not self._bans(clause) or not self._wanted(clause):
+            if not self._bans(clause) or not self.conditions.wanted(clause):
                 continue
             if clause.relation and clause.grounds:
                 continue
@@ -96,67 +101,20 @@ class _Execution:
             before = list(self.lookup.last), list(self.lookup.mentioned)
             pronoun = any(d.pronoun or d.other for d in clause.themes)
             if pronoun and clause.at > first:
+                self.later_bans.append(clause)
                 continue
-            found = self._themes(clause, "touched")
-            self.avoid.update(dict.fromkeys(item.id for item in found))
-            self.lookup.spared |= {item.id for item in found}
+            found = self._ban(clause)
             self.lookup.last, self.lookup.mentioned = before[0], before[1] + [item.id for item in found]
+
+    def _ban(self, clause: Clause) -> Things:
+        found = self._themes(clause, "touched")
+        self.avoid.update(dict.fromkeys(item.id for item in found))
+        self.lookup.spared |= {item.id for item in found}
+        return found
 
     @staticmethod
     def _bans(clause: Clause) -> bool:
         return clause.negated != (clause.verb == "avoid")
-
-    def _wanted(self, clause: Clause) -> bool:
-        """Whether the clause's conditions hold in the scene as it is."""
-        wanted = True
-        for condition in self.program.conditions:
-            if not self._covers(condition, clause):
-                continue
-            if condition.kind == "else":
-                earlier = [c for c in self.program.conditions if c.kind != "else" and c.at < condition.at]
-                wanted = wanted and bool(earlier) and not self._true(earlier[-1])
-            else:
-                wanted = wanted and self._true(condition)
-        return wanted
-
-    def _covers(self, condition: Condition, clause: Clause) -> bool:
-        """Whether it speaks of the clause: that which it is said of, and those of its sentence beside it."""
-        otherwise = [c for c in self.program.conditions if c.kind == "else"]
-        if condition.kind == "else":
-            return clause.start >= condition.at and clause.sentence <= condition.sentence or clause.at == condition.head
-        if clause.at == condition.head:
-            return True
-        if any(c.at <= clause.start or c.head == clause.at for c in otherwise):
-            return False
-        head = next((c for c in self.program.clauses if c.at == condition.head), None)
-        if head is None or clause.sentence != head.sentence:
-            return False
-        return clause.start > condition.at if head.start > condition.at else clause.start < condition.at
-
-    def _true(self, condition: Condition) -> bool:
-        if not condition.facts:
-            raise Refused("unparsable", "it is not clear under which condition; say for instance: if the tray is empty")
-        told = all(self._holds(fact) for fact in condition.facts)
-        return told != (condition.kind == "unless")
-
-    def _holds(self, fact: Stated) -> bool:
-        try:
-            themes = [item for d in fact.themes for item in self.lookup.find(d, "any")]
-        except Refused as refusal:
-            if fact.name != "there" or refusal.failure.reason not in ("unknown_object", "ambiguous"):
-                raise
-            return (refusal.failure.reason == "ambiguous") != fact.negated
-        if fact.name == "there":
-            return bool(themes) != fact.negated
-        if fact.name in ("empty", "full"):
-            lying = [lying for item in themes for lying in self.world.upon(item.id)]
-            self.lookup.last, self.lookup.last_grounds = themes, themes
-            return (bool(lying) == (fact.name == "full")) != fact.negated
-        grounds = [item for d in fact.grounds for item in self.lookup.find(d, _GROUND_SLOT.get(fact.name, "beside"))]
-        if not themes or not grounds:
-            raise Refused("unparsable", "it is not clear under which condition; say for instance: if the tray is empty")
-        self.lookup.last, self.lookup.last_grounds = themes, grounds
-        return all(self.world.holds(fact.name, a, b) for a in themes for b in grounds) != fact.negated
 
     def _acts(self, clause: Clause) -> list[Act]:
         verb, relation = clause.verb, clause.relation
@@ -170,6 +128,8 @@ class _Execution:
             return self._placed(clause)
         if verb == "hold":
             return [Act("hold", ())]
+        if verb == "go" and clause.words in _MOVING and any(item.role == "object" for item in self.scene.objects):
+            return self._each(clause, "reach")
         if verb in _UNARY:
             return self._each(clause, verb)
         if verb == "uncover":
@@ -229,11 +189,11 @@ class _Execution:
             raise Refused("impossible", "how far away is not said; name a place: left of, behind or in something")
         moved = self._reordered(clause, self._moved(clause), clause.themes, "moved")
         ids = [item.id for item in moved]
-        if not clause.grounds and relation in ("in", "on", "to") and len(moved) == 1 and self.lookup.last_grounds:
-            return self._all_placed(moved, Placing(relation, self.lookup.last_grounds[0], pushed))
+        if not clause.grounds and len(moved) == 1 and (ground := self._unsaid_ground(relation)) is not None:
+            return self._all_placed(moved, Placing(relation, ground, pushed))
         if not clause.grounds:
             return self._beside_each_other(relation, moved, pushed)
-        slot: Slot = "under" if clause.verb == "stack" else _GROUND_SLOT.get(relation, "beside")
+        slot: Slot = "under" if clause.verb == "stack" else GROUND_SLOT.get(relation, "beside")
         if any(d.place for d in clause.grounds):
             if self.placing is None:
                 raise Refused("ambiguous", "'there' does not say where; name the place")
@@ -248,6 +208,13 @@ class _Execution:
         if any(item is ground for item in moved):
             raise Refused("impossible", f"the {label(ground)} cannot be placed relative to itself")
         return self._all_placed(moved, Placing(relation, ground, pushed))
+
+    def _unsaid_ground(self, relation: str) -> DescribedObject | None:
+        """`then blue on top`: of what was stacked last; `into it`: the last place."""
+        if relation == "on" and self.last_acts and self.last_acts[-1].skill == "stack":
+            return self.scene.object(self.last_acts[-1].args[0])
+        grounds = self.lookup.last_grounds if relation in ("in", "on", "to") else []
+        return grounds[0] if grounds else None
 
     def _moved(self, clause: Clause) -> Things:
         if clause.sources:
@@ -285,6 +252,7 @@ class _Execution:
             acts.append(Act(skill, (item.id, place), ground.id))
             if skill == "stack":
                 ground = item
+                self.placing = replace(placing, ground=item)
         return acts
 
     def _place(self, relation: str, ground: DescribedObject, pushed: bool) -> tuple[str, str]:
@@ -320,7 +288,7 @@ class _Execution:
         table = self.world.table()
         if table is None:
             raise Refused("impossible", "there is no table that things could be put aside on")
-        return [Act("place", (item.id, table.id)) for item in items]
+        return [Act("place", (item.id, table.id), aside=True) for item in items]
 
     def _taken_off(self, clause: Clause) -> list[Act]:
         grounds = [item for d in clause.grounds for item in self.lookup.find(d, "touched")]
@@ -424,7 +392,7 @@ class _Execution:
                 raise Refused(
                     "contradictory", f"the {thing} is to be left alone and yet to be used: {act.skill}; drop one"
                 )
-            if act.skill in MOVES and len(act.args) == 2 and not act.fixed:
+            if act.skill in MOVES and len(act.args) == 2 and not act.fixed and not act.aside:
                 before = places.setdefault((act.moment, act.args[0]), act.args[1])
                 if before != act.args[1]:
                     raise Refused(

@@ -60,6 +60,8 @@ class Lookup:
     spared: set[str] = field(default_factory=set)
     """Left out where a phrase speaks of all."""
     last_kind: str | None = None
+    _referring: bool = False
+    """What is looked up only tells another thing."""
 
     def find(self, what: Description, slot: Slot, without: Sequence[str] = ()) -> Things:
         """The things, in the scene's order.
@@ -78,10 +80,19 @@ class Lookup:
             if what.pronoun and not what.place
             else self._described(what, slot, without)
         )
-        self.mentioned += [item.id for item in found]
+        if not self._referring:
+            self.mentioned += [item.id for item in found]
         if what.noun is not None and len({item.kind for item in found}) == 1:
             self.last_kind = found[0].kind
         return found
+
+    def refer(self, what: Description, slot: Slot) -> Things:
+        """As `find`, for what another thing is told by: `the rest` may mean it still."""
+        before, self._referring = self._referring, True
+        try:
+            return self.find(what, slot)
+        finally:
+            self._referring = before
 
     def one(self, what: Description, slot: Slot, without: Sequence[str] = ()) -> DescribedObject:
         """The one thing.
@@ -89,7 +100,13 @@ class Lookup:
         Raises:
             Refused: As `find`; `ambiguous` where it means several.
         """
-        found = self.find(what, slot, without)
+        return self._only(what, self.find(what, slot, without))
+
+    def _single(self, what: Description, slot: Slot) -> DescribedObject:
+        return self._only(what, self.refer(what, slot))
+
+    @staticmethod
+    def _only(what: Description, found: Things) -> DescribedObject:
         if len(found) != 1:
             raise Refused("ambiguous", f"{quoted(what.words)} means several things, it has to be one: {listing(found)}")
         return found[0]
@@ -199,7 +216,7 @@ class Lookup:
 
     def _by_relation(self, relation: Relation, found: Things) -> Things:
         slot: Slot = "zone" if relation.name == "in" else "under" if relation.name == "on" else "beside"
-        grounds = [self.one(ground, slot if ground.noun is None else "any") for ground in relation.grounds]
+        grounds = [self._single(ground, slot if ground.noun is None else "any") for ground in relation.grounds]
         kept = []
         for item in found:
             holds = all(item is not ground and self.world.holds(relation.name, item, ground) for ground in grounds)
@@ -212,7 +229,7 @@ class Lookup:
     def _narrowed(self, what: Description, found: Things, slot: Slot, several: bool) -> Things:
         """Without the excepted ones; the nearest, the one on the asked side, the one of the asked size."""
         if what.excluded:
-            out = {item.id for part in what.excluded for item in self.find(part, "touched")}
+            out = {item.id for part in what.excluded for item in self.refer(part, "touched")}
             found = [item for item in found if item.id not in out]
         if several:
             found = [item for item in found if item.id not in self.spared]
@@ -243,7 +260,7 @@ class Lookup:
         sign = -1.0 if what.superlative == "near" else 1.0
         if what.superlative_of is None:
             return _first_by(found, lambda item: sign * self.world.from_robot(item), NEARER_M)
-        other = self.one(what.superlative_of, "any")
+        other = self._single(what.superlative_of, "any")
         found = [item for item in found if item is not other]
         return _first_by(found, lambda item: sign * _distance(item, other), NEARER_M)
 

@@ -26,6 +26,8 @@ class Act:
     """Acts of one moment are asked for together: their order is free."""
     fixed: bool = False
     """It keeps its place in the order."""
+    aside: bool = False
+    """It only takes a thing away from where it is: needless where that is moved on."""
 
 
 @dataclass
@@ -37,7 +39,9 @@ class Steps:
     made: list[PlanStep] = field(default_factory=list)
 
     def run(self, acts: Sequence[Act]) -> list[PlanStep]:
-        waiting = list(acts)
+        waiting = [
+            act for i, act in enumerate(acts) if not (act.aside and not act.fixed and _moved_on(act, acts[i + 1 :]))
+        ]
         while waiting:
             moment = waiting[0].moment
             together = [act for act in waiting if act.moment == moment]
@@ -104,3 +108,7 @@ class Steps:
                 continue
             found.append(step)
         return found
+
+
+def _moved_on(act: Act, later: Sequence[Act]) -> bool:
+    return any(other.skill in _PUTS and other.args[0] == act.args[0] for other in later)
