@@ -1,7 +1,8 @@
 """The embedded planner: a fitted parser reads the words, a typed program decides what they mean in the scene.
 
 It needs no server and no network. Where the parser is not sure, or a word that decides the meaning is known to nobody,
-it refuses rather than guess.
+the rules planner is asked, which plans only what its grammar holds to the last word; where that does not understand
+either, the answer is a refusal rather than a guess.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from embodied.planning.parser.model import SHIPPED, Parser, Read, load
 from embodied.planning.parser.program import build
 from embodied.planning.parser.tokens import HAN
 from embodied.planning.places import quoted
-from embodied.planning.teaching.wordings import han_words, lexicon
+from embodied.planning.rules import RulesPlanner
 from embodied.planning.words import MAX_CHARACTERS, Refused
 from embodied.types import FloatArray, PlanFailure, PlanStep, SceneDescription
 
@@ -70,7 +71,11 @@ class EmbeddedPlanner:
         self.names = KnownNames(vocabulary)
         self._real = RealWords(encoder)
         listed = KnownNames(vocabulary, listed=True)
-        self.parser = Parser(network, taught, listed, encoder, han_words(), self._real)
+        han = {word for word in taught if len(word) > 1 and all(HAN.match(c) for c in word)}
+        self._characters = {c for word in taught for c in word if HAN.match(c)}
+        self._taught = frozenset(taught)
+        self.parser = Parser(network, taught, listed, encoder, han, self._real)
+        self._rules = RulesPlanner()
         self.sureness = Sureness(**card.get("sureness", {}))
 
     def propose(self, instruction: str, scene: SceneDescription) -> tuple[PlanStep, ...] | PlanFailure:
@@ -81,6 +86,14 @@ class EmbeddedPlanner:
         prohibitions that exclude each other. impossible: moving what is fixed, doing what no robot here can do.
         budget: more than 50 steps.
         """
+        answer = self.parsed(instruction, scene)
+        if isinstance(answer, PlanFailure) and answer.reason == "unparsable":
+            by_rules = self._rules.propose(instruction, scene)
+            return answer if isinstance(by_rules, PlanFailure) else by_rules
+        return answer
+
+    def parsed(self, instruction: str, scene: SceneDescription) -> tuple[PlanStep, ...] | PlanFailure:
+        """As `propose`, by the fitted parser alone."""
         try:
             steps = execute(build(self.read(instruction, scene)), scene, self.names)
         except Refused as refusal:
@@ -98,10 +111,15 @@ class EmbeddedPlanner:
             raise Refused(
                 "unparsable", f"the instruction is longer than {MAX_CHARACTERS} characters; say it in fewer words"
             )
-        ids = {item.id for item in scene.objects} - lexicon()
-        read = self.parser.read(instruction, ids)
+        read = self.parser.read(instruction, self.ids(scene))
+        if not read.tokens:
+            raise Refused("unparsable", "the instruction is empty; say for instance: touch the red block")
         self.check_sure(read)
         return read
+
+    def ids(self, scene: SceneDescription) -> set[str]:
+        """Ids that are read as such: those that are no words."""
+        return {item.id for item in scene.objects} - self._taught
 
     def check_sure(self, read: Read) -> None:
         """Raises `Refused` where the parse is not to be planned on."""
@@ -127,17 +145,8 @@ class EmbeddedPlanner:
         return not (self.parser.features.taught(word) or word in self._real)
 
     def _han_known(self, word: str) -> bool:
-        return self.parser.features.taught(word) or word in _han_characters()
-
-
-_CHARACTERS: set[str] = set()
-
-
-def _han_characters() -> set[str]:
-    """Characters of all taught Chinese words: one that stands alone may be a part of another word."""
-    if not _CHARACTERS:
-        _CHARACTERS.update(c for word in lexicon() for c in word if HAN.match(c))
-    return _CHARACTERS
+        """A character that stands alone may be a part of a taught word."""
+        return word in self._taught or word in self._characters
 
 
 class RealWords:

@@ -15,7 +15,6 @@ from embodied.planning.parser.model import Read
 from embodied.planning.parser.program import build
 from embodied.planning.teaching.scenes import draw_scene, things_of
 from embodied.planning.teaching.sentences import Taught, Teacher
-from embodied.planning.teaching.wordings import lexicon
 from embodied.planning.words import Refused
 from embodied.types import PlanStep, SceneDescription
 
@@ -51,7 +50,7 @@ def cases(planner: EmbeddedPlanner, seed: int, count: int, held_out: bool, chine
         if sentence is None or not sentence.tokens:
             continue
         made += 1
-        read = planner.parser.read(sentence.text, {item.id for item in scene.objects} - lexicon())
+        read = planner.parser.read(sentence.text, planner.ids(scene))
         gold = Read(sentence.tokens, read.words, _parse_of(sentence), sentence.kind, 1.0)
         yield Case(
             sentence, _planned(planner, gold, scene), read, _planned(planner, read, scene), _same(sentence, read)
