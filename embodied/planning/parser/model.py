@@ -15,7 +15,9 @@ from embodied.planning.parser.decode import Parse, decode
 from embodied.planning.parser.features import Encoder, Features, Names, TokenRows, token_keys
 from embodied.planning.parser.grammar import SENTENCES
 from embodied.planning.parser.tokens import Spelling, Token, plain, tokenize
+from embodied.planning.words import Refused
 
+MAX_TOKENS = 150
 WEIGHTS, CARD, WORDS = "model.safetensors", "card.json", "words.txt"
 SHIPPED = Path(__file__).resolve().parent.parent / "weights" / "embedded"
 
@@ -54,12 +56,20 @@ class Parser:
         self.spelling = Spelling(taught, real, content)
 
     def read(self, text: str, ids: Collection[str]) -> Read:
-        """The best parse of a text in a scene with things of these ids."""
+        """The best parse of a text in a scene with things of these ids.
+
+        Raises:
+            Refused: `unparsable`: no word at all, or too many.
+        """
         import torch
 
         from embodied.planning.parser.network import Inputs
 
         tokens = tokenize(plain(text), self._han, ids)
+        if not any(any(map(str.isalnum, token.text)) for token in tokens):
+            raise Refused("unparsable", "the instruction is empty; say for instance: touch the red block")
+        if len(tokens) > MAX_TOKENS:
+            raise Refused("unparsable", f"the instruction is longer than {MAX_TOKENS} words; say it in fewer words")
         words = [t.text if t.text in ids else self._right(t.text) for t in tokens]
         rows = self.features.rows(token_keys(words, ids))
         with torch.inference_mode():

@@ -47,7 +47,7 @@ def cases(planner: EmbeddedPlanner, seed: int, count: int, held_out: bool, chine
     while made < count:
         scene = draw_scene(rng)
         sentence = teacher.sentence(things_of(scene), "zh" if rng.random() < chinese else "en")
-        if sentence is None or not sentence.tokens:
+        if sentence is None or not any(token.text.isalnum() for token in sentence.tokens):
             continue
         made += 1
         read = planner.parser.read(sentence.text, planner.ids(scene))
