@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -34,16 +34,16 @@ _HARMLESS = frozenset(
 )
 
 
-class NamesOfThings(Names):
+class NamesOfThings(Names, Protocol):
     """The vocabulary, and what beside it is known of nouns."""
 
     def generic(self, noun: str) -> str | None:
         """`thing`, `zone`, `landmark`, `start` for a noun that says no more, else None."""
-        raise NotImplementedError
+        ...
 
     def also(self, noun: str) -> Collection[str]:
         """Further kinds that the noun may name."""
-        raise NotImplementedError
+        ...
 
 
 @dataclass

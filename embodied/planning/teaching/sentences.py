@@ -275,22 +275,21 @@ def _projected(
                     return None
                 of_token[i] = word
                 last[id(word)] = i
-    labels, arcs, heads = [], [], []
-    for i, word in enumerate(of_token):
-        if word is None:
-            labels.append("nil"), arcs.append(""), heads.append(-1)
-            continue
-        labels.append(word.label)
-        if last[id(word)] != i:
-            arcs.append("part"), heads.append(i + 1)
-        elif word.head is not None and id(word.head) not in last:
-            return None
-        else:
-            arcs.append(word.arc), heads.append(-1 if word.head is None else _first(word.head, last))
-            if not word.arc:
-                return None
-    return Taught(text, tuple(tokens), tuple(labels), tuple(arcs), tuple(heads), kind, language)
+    labels = tuple("nil" if word is None else word.label for word in of_token)
+    hung = [_hung(i, word, last) for i, word in enumerate(of_token)]
+    found = [pair for pair in hung if pair is not None]
+    if len(found) < len(hung):
+        return None
+    arcs, heads = tuple(arc for arc, _ in found), tuple(head for _, head in found)
+    return Taught(text, tuple(tokens), labels, arcs, heads, kind, language)
 
 
-def _first(word: Word, last: dict[int, int]) -> int:
-    return last[id(word)]
+def _hung(i: int, word: Word | None, last: dict[int, int]) -> tuple[str, int] | None:
+    """(arc, head) of a token; None where its head is no token of its own or it hangs nowhere."""
+    if word is None:
+        return "", -1
+    if last[id(word)] != i:
+        return "part", i + 1
+    if not word.arc or (word.head is not None and id(word.head) not in last):
+        return None
+    return word.arc, -1 if word.head is None else last[id(word.head)]
