@@ -25,7 +25,7 @@ from embodied.types import SceneDescription
 def drawn(seed: int, count: int, held_out: bool = False) -> list[tuple[SceneDescription, Taught]]:
     rng = random.Random(seed)
     teacher = Teacher(rng, held_out)
-    found = []
+    found: list[tuple[SceneDescription, Taught]] = []
     while len(found) < count:
         scene = draw_scene(rng)
         sentence = teacher.sentence(things_of(scene), rng.choice(["en", "zh"]))
@@ -43,7 +43,9 @@ def parsed(text: str) -> Read:
         mark = item.split("/")[1] if "/" in item else ""
         label, _, rest = mark.partition(".")
         arc, _, head = rest.partition(">")
-        labels.append(label or "nil"), arcs.append(arc), heads.append(words.index(head) if head else -1)
+        labels.append(label or "nil")
+        arcs.append(arc)
+        heads.append(words.index(head) if head else -1)
     parse = Parse(tuple(labels), tuple(arcs), tuple(heads), (0.0,) * len(words))
     return Read(tuple(tokenize(" ".join(words), ())), words, parse, "instruction", 1.0)
 
