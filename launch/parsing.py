@@ -78,7 +78,8 @@ def fit_embedded(folder: Path, settings: ParserFitSettings, seed: int, about: Ma
 
     build.one_thread()
     encoder = shared_encoder()
-    config = FitParserConfig(sentences=settings.sentences, passes=settings.passes, seed=seed)
+    part = min(FitParserConfig.part, settings.sentences)
+    config = FitParserConfig(settings.sentences, part, passes=settings.passes, seed=seed)
     names = KnownNames(ShippedVocabulary(encoder), listed=True)
     with bar() as progress:
         network, taught, numbers = fit_parser(folder, config, names, encoder, progress)

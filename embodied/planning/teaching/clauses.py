@@ -10,7 +10,7 @@ from embodied.planning.teaching.markup import Fragment, Word, expand, plain_word
 from embodied.planning.teaching.mentions import Speaker
 from embodied.planning.teaching.wordings import inflected
 
-_SLOT = re.compile(r"<([A-Za-z0-9]+)(?::([^>.]+))?(?:\.(\w+))?>")
+_SLOT = re.compile(r"<([A-Za-z0-9_]+)(?::([^>.]+))?(?:\.(\w+))?>")
 _GROUND_SLOT = {
     "in": "zone", "on": "under", "to": "zone", "left": "beside", "right": "beside", "front": "beside",
     "behind": "beside", "near": "beside", "between": "beside", "away": "beside",
@@ -99,7 +99,7 @@ class Clauses:
             words += made.words
             if name in ("T", "U", "M", "G", "S", "Gbare", "L"):
                 slots.append((name, made))
-            elif name.startswith("R"):
+            elif name in ("R", "Ron"):
                 slots.append(("R", made))
         for mark, target in marks:
             mark.arc, mark.head = "mark", dict(slots)[target].heads[0]
@@ -128,6 +128,9 @@ class Clauses:
         if name == "R":
             weights = _RELATION_WEIGHTS
             return self.relation(by.rng.choices(list(weights), list(weights.values()))[0], slot=slot)
+        if name == "WR":
+            made = self.relation(by.pick(["in", "in", "on", "left", "right"]), 2)
+            return Fragment([Word(word.text) for word in made.words])
         if name == "Ron":
             return self.relation("on")
         if name == "COL":

@@ -131,7 +131,19 @@ def _universal(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.2) and noun[-1].text not in ("ones",):
         noun, head = [one := Word("ones", "ns")], one
         return _lead(by) + _properties(by, thing, 1.0) + noun, head
-    return _lead(by) + _properties(by, thing, 0.5) + noun, head
+    where = _where(by, depth, head) if by.chance(0.12) else []
+    return _lead(by) + _properties(by, thing, 0.5) + noun + where, head
+
+
+def _where(by: Speaker, depth: int, head: Word) -> list[Word]:
+    """`in the tray`, of several things."""
+    assert by.relate is not None
+    relation = by.relate(by.pick(["in", "in", "on", "on", "left", "right", "near", "behind"]), depth + 1)
+    relation.hang("restr", head)
+    return (
+        plain_words(by.pick(["", "", "that are", "which are", "lying", "currently", "sitting"]).split())
+        + relation.words
+    )
 
 
 def _lead(by: Speaker) -> list[Word]:
@@ -148,6 +160,8 @@ def _everything(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
         "all",
     )
     after: list[Word] = []
+    if by.chance(0.15):
+        return [head, *_where(by, depth, head)], head
     if by.chance(0.35):
         after = plain_words(by.pick(["", "that is", "which is", "that 's"]).split())
         if after and by.chance(0.35):

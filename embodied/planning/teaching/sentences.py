@@ -99,10 +99,10 @@ class _Composer:
         return self.clauses.clause(self.going)
 
     def joined(self) -> Fragment:
-        kinds = ["and", "then", "before", "after", "forbid", "avoid", "stays", "if", "take"]
-        weights = [22, 26, 13, 9, 10, 4, 4, 11, 9]
+        kinds = ["and", "then", "before", "after", "forbid", "avoid", "stays", "if", "take", "forbid_place"]
+        weights = [22, 26, 13, 9, 10, 4, 4, 11, 9, 2.5]
         if self.going:
-            weights = [22, 34, 16, 10, 3, 1, 0, 6, 0]
+            weights = [22, 34, 16, 10, 3, 1, 0, 6, 0, 0]
         return self._join(self.by.rng.choices(kinds, weights)[0], None)
 
     def _join(self, kind: str, made: Fragment | None) -> Fragment:
@@ -154,6 +154,8 @@ class _Composer:
             return clauses.clause(False, form, ("taken",))
         if slot == "O":
             return clauses.clause(False, form, ("place_it",))
+        if slot == "X":
+            return clauses.clause(False, form, ("place",))
         if slot == "N":
             return clauses.build("<hurt> <T>", form, "touched")
         if slot == "V":
