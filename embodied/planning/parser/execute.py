@@ -117,6 +117,7 @@ class _Execution:
         return clause.negated != (clause.verb == "avoid")
 
     def _acts(self, clause: Clause) -> list[Act]:
+        self.lookup.earlier = self.lookup.last
         verb, relation = clause.verb, clause.relation
         if verb == "other":
             raise Refused("impossible", f"{quoted(clause.words)} is nothing that can be done here")
@@ -130,7 +131,7 @@ class _Execution:
             return [Act("hold", ())]
         if verb == "go" and clause.words in _MOVING and any(item.role == "object" for item in self.scene.objects):
             return self._each(clause, "reach")
-        if verb in _UNARY:
+        if verb in _UNARY and not (verb == "pick" and clause.themes and clause.grounds):
             return self._each(clause, verb)
         if verb == "uncover":
             return self._uncovered(self._themes(clause, "touched"))
@@ -195,9 +196,7 @@ class _Execution:
             return self._beside_each_other(relation, moved, pushed)
         slot: Slot = "under" if clause.verb == "stack" else GROUND_SLOT.get(relation, "beside")
         if any(d.place for d in clause.grounds):
-            if self.placing is None:
-                raise Refused("ambiguous", "'there' does not say where; name the place")
-            return self._all_placed(moved, self.placing)
+            return self._all_placed(moved, self._there(pushed))
         if relation == "between":
             return self._between(moved, [self.lookup.one(d, slot, ids) for d in clause.grounds])
         ground = self.lookup.one(clause.grounds[0], slot, ids)
@@ -208,6 +207,15 @@ class _Execution:
         if any(item is ground for item in moved):
             raise Refused("impossible", f"the {label(ground)} cannot be placed relative to itself")
         return self._all_placed(moved, Placing(relation, ground, pushed))
+
+    def _there(self, pushed: bool) -> Placing:
+        """The last place that something was brought to, else the last that was spoken of."""
+        if self.placing is not None:
+            return self.placing
+        zone = self.lookup.last_place()
+        if zone is None:
+            raise Refused("ambiguous", "'there' does not say where; name the place")
+        return Placing("in", zone, pushed)
 
     def _unsaid_ground(self, relation: str) -> DescribedObject | None:
         """`then blue on top`: of what was stacked last; `into it`: the last place."""

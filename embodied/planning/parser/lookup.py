@@ -55,7 +55,11 @@ class Lookup:
     world: World
     last: Things = field(default_factory=list)
     """What `it` and `them` mean."""
+    earlier: Things = field(default_factory=list)
+    """What `it` means where something is put on it: what was spoken of before the clause."""
     last_grounds: Things = field(default_factory=list)
+    spoken: list[str] = field(default_factory=list)
+    """All that was looked up, what another thing was told by included."""
     mentioned: list[str] = field(default_factory=list)
     spared: set[str] = field(default_factory=set)
     """Left out where a phrase speaks of all."""
@@ -80,6 +84,7 @@ class Lookup:
             if what.pronoun and not what.place
             else self._described(what, slot, without)
         )
+        self.spoken += [item.id for item in found]
         if not self._referring:
             self.mentioned += [item.id for item in found]
         if what.noun is not None and len({item.kind for item in found}) == 1:
@@ -112,15 +117,31 @@ class Lookup:
         return found[0]
 
     def _pronoun(self, what: Description, slot: Slot, without: Sequence[str]) -> Things:
+        if slot in ("zone", "under", "beside"):
+            return self._ground_meant(what, slot, without)
         found = [item for item in self.last if item.id not in without]
         if what.pronoun in _MANY and len(found) == 1:
             earlier = [self.scene.object(i) for i in dict.fromkeys(self.mentioned)]
             found = [item for item in earlier if item.role == "object" and item.id not in without]
-        if not found:
-            found = [item for item in self.last_grounds if item.id not in without]
-        if not found:
-            raise Refused("ambiguous", f"{quoted(what.pronoun or '')} does not say which thing is meant; name it")
-        return found
+        return found or self._unclear(what)
+
+    def _ground_meant(self, what: Description, slot: Slot, without: Sequence[str]) -> Things:
+        """`on it`: what was moved or asked about before; `in it`: the last zone of these."""
+        for group in (self.earlier, self.last_grounds, self.last):
+            found = [item for item in group if item.id not in without and (slot != "zone" or item.role == "zone")]
+            if found:
+                return found
+        found = [item for item in (*self.earlier, *self.last_grounds) if item.id not in without]
+        return found[:1] or self._unclear(what)
+
+    def last_place(self) -> DescribedObject | None:
+        """The last zone that was spoken of."""
+        zones = [item for i in reversed(self.spoken) for item in (self.scene.object(i),) if item.role == "zone"]
+        return zones[0] if zones else None
+
+    @staticmethod
+    def _unclear(what: Description) -> Things:
+        raise Refused("ambiguous", f"{quoted(what.pronoun or '')} does not say which thing is meant; name it")
 
     def _described(self, what: Description, slot: Slot, without: Sequence[str]) -> Things:
         if what.ident is not None:
