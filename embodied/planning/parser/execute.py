@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from embodied.planning.checks import MOVES
+from embodied.planning.checks import MOVES, check_steps
 from embodied.planning.parser.conditions import GROUND_SLOT, Conditions
 from embodied.planning.parser.lookup import Lookup, NamesOfThings, Slot, Things
 from embodied.planning.parser.ordering import ordered
@@ -393,6 +393,11 @@ class _Execution:
 
     def _check(self, chain: Sequence[Act]) -> None:
         """What is asked for at one moment has to be possible at one moment, and nothing forbidden may be asked for."""
+        for moment in dict.fromkeys(act.moment for act in chain):
+            asked = [PlanStep(act.skill, act.args) for act in chain if act.moment == moment and not act.aside]
+            failure = check_steps(asked, self.scene) if asked else None
+            if failure is not None and failure.reason == "contradictory":
+                raise Refused(failure.reason, failure.message)
         places: dict[tuple[int, str], str] = {}
         for act in chain:
             if act.skill in MOVES | {"touch"} and act.args[0] in self.avoid:

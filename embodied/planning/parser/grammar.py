@@ -68,7 +68,7 @@ def _allowed() -> frozenset[tuple[str, str, str]]:
     add(_MENTIONS, "source", _CLAUSES)
     add(_MENTIONS, "except", _MENTIONS)
     add(_MENTIONS, "again", [_ROOT])
-    add(ATTRIBUTES, "attr", _MENTIONS)
+    add((*ATTRIBUTES, "id"), "attr", _MENTIONS)
     add(MARKS, "mark", _CLAUSES | _MENTIONS | set(FACTS))
     add(RELATIONS, "restr", _MENTIONS)
     add((*RELATIONS, *FACTS), "cond", CONDITIONS)

@@ -50,7 +50,7 @@ class KnownNames:
         for noun in singulars(text):
             if noun in taught:
                 return taught[noun][0]
-        return self._asked("kind", text)
+        return None if self.generic(text) is not None else self._asked("kind", text)
 
     def _asked(self, what: Literal["colour", "kind"], text: str) -> str | None:
         if self.vocabulary is None:

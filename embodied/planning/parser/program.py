@@ -246,7 +246,7 @@ class _Builder:
             other="other" in said,
             pronoun=self.words[i] if label in ("pron", "there") else None,
             place=label == "there",
-            ident=self.words[i] if label == "id" else None,
+            ident=next((self.words[j] for j in parts if labels[j] == "id"), None),
             properties=tuple(self.words[j] for j in parts if labels[j] == "adj"),
             marks=self._marks(i),
         )

@@ -20,7 +20,7 @@ _RELATION_WEIGHTS = {
 }  # fmt: skip
 _CLAUSE_WEIGHTS = {
     "place": 36, "goal": 13, "holds": 3, "fill": 3, "off": 3, "from": 2, "together": 2, "curt": 4, "touch": 9,
-    "reach": 2, "pick": 4, "order_each": 3, "tower": 6, "tower_set": 1, "uncover": 2, "swap": 1.5, "hold": 0.7,
+    "reach": 2, "pick": 4, "order_each": 3, "bare_order_touch": 1.5, "tower": 6, "tower_set": 1, "uncover": 2, "swap": 1.5, "hold": 0.7,
 }  # fmt: skip
 _GERUND = frozenset(["place", "fill", "off", "from", "touch", "reach", "pick", "go", "swap", "uncover", "avoid"])
 """Clauses whose verb comes first, so that they can be put into other forms."""
@@ -65,7 +65,7 @@ class Clauses:
         elif going:
             # A robot that drives has no things to move.
             kind = by.rng.choices(
-                ["go", "hold", "order_each"] if not form else ["go"], [30, 1, 4] if not form else [1]
+                ["go", "hold", "order_each", "bare_order"] if not form else ["go"], [30, 1, 4, 4] if not form else [1]
             )[0]
         else:
             fitting = {k: w for k, w in _CLAUSE_WEIGHTS.items() if not form or by.language == "zh" or k in _GERUND}
@@ -75,10 +75,12 @@ class Clauses:
             template = by.template("clauses", kind)
         return self.build(template, form, "goal" if going else "")
 
-    def again(self) -> Fragment:
+    def again(self, going: bool = False) -> Fragment:
         """A clause that says the last one again of another thing: `the green one too`."""
         by = self.by
         kind = "again" if by.chance(0.35) else "ellipsis"
+        if kind == "ellipsis" and going and by.chance(0.7):
+            kind = "ellipsis_go"
         return self.build(by.template("clauses", kind))
 
     def build(self, template: str, form: str = "", slot: str = "") -> Fragment:
@@ -89,6 +91,10 @@ class Clauses:
         several = template.count("<T>") == 1
         for item in expand(template, self.by.rng):
             match = _SLOT.fullmatch(item)
+            if match is not None and match[1].isdigit():
+                slots.append((match[1], self.by.mention(slot or "touched", 1, single=True)))
+                words += slots[-1][1].words
+                continue
             if match is None:
                 word, label, target = split_mark(item)
                 words.append(Word(word, label or "nil"))
@@ -190,7 +196,10 @@ def _tied(words: list[Word], slots: list[tuple[str, Fragment]]) -> Fragment:
         if name == "R":
             continue
         if head is None:
-            part.hang("ground" if name == "Gbare" else "theme" if len(slots) > 1 else "again", None)
+            curt = len(slots) > 1 and not name.isdigit()
+            part.hang("ground" if name == "Gbare" else "theme" if curt else "again", None)
+        elif name.isdigit():
+            part.hang("theme", head)
         else:
             part.hang(
                 {

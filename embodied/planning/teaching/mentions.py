@@ -72,7 +72,7 @@ class Speaker:
         """A thing that fits the slot: moved, touched, zone, under (what is stacked on), goal, beside."""
         roles = {
             "moved": ("object",), "touched": ("object", "object", "zone", "landmark"), "zone": ("zone",),
-            "under": ("object", "object", "zone"), "goal": ("landmark",), "beside": ("object", "object", "zone"),
+            "under": ("object", "object", "object", "zone", "zone", "landmark"), "goal": ("landmark",), "beside": ("object", "object", "zone"),
             "any": ("object", "zone", "landmark"),
         }[slot]  # fmt: skip
         role = self.rng.choice(roles)

@@ -6,7 +6,7 @@ from embodied.planning.teaching.markup import Fragment, Word, expand, plain_word
 from embodied.planning.teaching.mentions import MAX_DEPTH, Speaker, Thing, attribute
 
 _WEIGHTS = {
-    "simple": 46, "bare": 12, "pronoun": 6, "universal": 7, "everything": 3, "except": 3, "rest": 3, "side": 7,
+    "simple": 46, "bare": 12, "pronoun": 6, "universal": 7, "everything": 3, "except": 4, "rest": 3, "side": 7,
     "nearest": 5, "related": 5, "not_colour": 2, "any": 3, "ident": 2, "size": 3, "nth": 1, "other": 2,
 }  # fmt: skip
 _PLURAL = frozenset({"universal", "everything", "except", "rest"})
@@ -311,6 +311,9 @@ def _any(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _ident(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if "_" not in thing.id and not any(map(str.isdigit, thing.id)):
         return _simple(by, thing, depth, slot)
+    if by.chance(0.25):
+        noun, head = _noun(by, thing)
+        return _determiner(by) + _properties(by, thing, 0.6) + noun + [Word(thing.id, "id")], head
     head = Word(thing.id, "id")
     lead = plain_words(by.pick(["", "", "the", "object", "item"]).split())
     return [*lead, head], head

@@ -100,7 +100,7 @@ class _Composer:
 
     def joined(self) -> Fragment:
         kinds = ["and", "then", "before", "after", "forbid", "avoid", "stays", "if", "take", "forbid_place"]
-        weights = [22, 26, 13, 9, 10, 4, 4, 11, 9, 2.5]
+        weights = [22, 26, 13, 9, 10, 6, 5, 11, 9, 2.5]
         if self.going:
             weights = [22, 34, 16, 10, 3, 1, 0, 6, 0, 0]
         return self._join(self.by.rng.choices(kinds, weights)[0], None)
@@ -163,7 +163,7 @@ class _Composer:
         if slot == "Y":
             return clauses.clause(self.going, "", ("stays",))
         if slot == "B" and not proper and not form and by.chance(0.2):
-            made = clauses.again()
+            made = clauses.again(self.going)
             if made.heads and (made.heads[0].label in _CLAUSE_LABELS or kind != "if"):
                 return made
             return clauses.clause(self.going)
