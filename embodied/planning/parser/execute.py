@@ -13,7 +13,7 @@ from embodied.planning.parser.ordering import ordered
 from embodied.planning.parser.program import Clause, Description, Program
 from embodied.planning.parser.steps import Act, Steps
 from embodied.planning.parser.world import World
-from embodied.planning.places import label, quoted
+from embodied.planning.places import label, listing, quoted
 from embodied.planning.plan import MAX_STEPS_IN_PLAN
 from embodied.planning.words import Refused
 from embodied.types import DescribedObject, PlanStep, SceneDescription
@@ -199,14 +199,31 @@ class _Execution:
             return self._all_placed(moved, self._there(pushed))
         if relation == "between":
             return self._between(moved, [self.lookup.one(d, slot, ids) for d in clause.grounds])
+        if len(clause.grounds) > 1:
+            raise Refused("ambiguous", f"two places are told for the {label(moved[0])}; say one")
+        if clause.grounds[0].several:
+            return self._one_each(clause, moved, slot)
         ground = self.lookup.one(clause.grounds[0], slot, ids)
         self.lookup.last, self.lookup.last_grounds = moved, [ground]
-        several = any(d.all or d.both or d.plural or d.count or d.other for d in clause.themes)
+        several = any(d.several or d.other for d in clause.themes)
         if several:
             moved = [item for item in moved if item is not ground] or moved
         if any(item is ground for item in moved):
             raise Refused("impossible", f"the {label(ground)} cannot be placed relative to itself")
         return self._all_placed(moved, Placing(relation, ground, pushed))
+
+    def _one_each(self, clause: Clause, moved: Things, slot: Slot) -> list[Act]:
+        """`a block into each tray`: as many things as places, one for each."""
+        grounds = self.lookup.find(clause.grounds[0], slot, [item.id for item in moved])
+        if len(clause.themes) == 1 and clause.themes[0].any:
+            every = replace(clause.themes[0], any=False, all=True)
+            moved = [item for item in self.lookup.find(every, "moved") if item not in grounds][: len(grounds)]
+        if len(moved) != len(grounds):
+            raise Refused("ambiguous", f"which of these places is meant: {listing(grounds)}? name one")
+        pairs = zip(moved, grounds, strict=True)
+        return [
+            act for item, ground in pairs for act in self._all_placed([item], Placing(clause.relation, ground, False))
+        ]
 
     def _there(self, pushed: bool) -> Placing:
         """The last place that something was brought to, else the last that was spoken of."""
@@ -349,7 +366,7 @@ class _Execution:
         return [replace(act, fixed=True) for act in acts]
 
     def _tower(self, clause: Clause) -> list[Act]:
-        several = [d for d in clause.themes if d.all or d.both or d.plural or d.count or d.other or d.pronoun]
+        several = [d for d in clause.themes if d.several or d.other or d.pronoun]
         levels = [item for d in clause.themes for item in self.lookup.find(d, "moved")]
         levels = list(dict((item.id, item) for item in levels).values())
         if several and len(several) < len(clause.themes):

@@ -152,13 +152,7 @@ class Lookup:
         pool = self._pool(what, slot)
         if not pool:
             raise self._absent(what)
-        several = (
-            what.all
-            or what.both
-            or what.count is not None
-            or (what.plural and not what.any)
-            or (what.other and self._rest(what))
-        )
+        several = what.several or (what.other and self._rest(what))
         if several and slot in ("moved", "touched", "any") and any(item.role == "object" for item in pool):
             pool = [
                 item

@@ -13,6 +13,7 @@ from embodied.planning.words import Refused
 _SIZES = frozenset({"small", "large", "tall", "short"})
 _COUNTS = {"n2": 2, "n3": 3, "n4": 4}
 _STOPS = frozenset(".;!?")
+_OR = frozenset({"or", "\u6216", "\u6216\u8005"})
 _MENTION = frozenset((*HEADS, *ATTRIBUTES))
 
 
@@ -48,6 +49,11 @@ class Description:
     ident: str | None = None
     properties: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+
+    @property
+    def several(self) -> bool:
+        """It speaks of a set."""
+        return self.all or self.both or self.count is not None or (self.plural and not self.any)
 
 
 @dataclass(frozen=True)
@@ -211,7 +217,14 @@ class _Builder:
         )
 
     def _mentions(self, i: int, arc: str) -> tuple[Description, ...]:
-        return tuple(self._description(j) for j in self._of(i, arc) if self.parse.labels[j] in _MENTION)
+        found = [j for j in self._of(i, arc) if self.parse.labels[j] in _MENTION]
+        kept = [j for k, j in enumerate(found) if k == 0 or not self._either(found[k - 1], j)]
+        return tuple(self._description(j) for j in kept)
+
+    def _either(self, before: int, after: int) -> bool:
+        """`the red or the blue block`: one of them will do, and the first is taken."""
+        between = range(before + 1, after)
+        return any(self.words[k] in _OR and self.parse.labels[k] == "nil" for k in between)
 
     def _description(self, i: int) -> Description:
         parts = [i, *self._of(i, "attr")]
