@@ -62,7 +62,8 @@ def test_many_wordings(planner: EmbeddedPlanner, blocks: SceneDescription, instr
     [
         "glorp the red snib", "zib frandle quonk the moop", "put the quxelated block in the left tray",
         "put the red block in the plimbo", "where is the red block?", "sing me a song",
-        "throw the red block out of the window", "put the spoon in the left tray", "", "?!", "\u628a\u9999\u8549\u653e\u8fdb\u6258\u76d8",
+        "throw the red block out of the window", "put the spoon in the left tray", "", "?!",
+        "\u628a\u9999\u8549\u653e\u8fdb\u6258\u76d8",
     ],
 )  # fmt: skip
 def test_what_is_not_understood_or_not_there_is_refused(

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from embodied.planning.checks import MOVES, check_steps
+from embodied.planning.parser.agree import check_together
 from embodied.planning.parser.conditions import GROUND_SLOT, Conditions
 from embodied.planning.parser.lookup import Lookup, NamesOfThings, Slot, Things
 from embodied.planning.parser.ordering import ordered
@@ -74,7 +74,7 @@ class _Execution:
             self._ban(clause)
         chain = ordered(self.program.clauses, acts)
         emitted = Steps(self.world, tuple(self.avoid)).run(chain)
-        self._check(chain)
+        check_together(chain, self.avoid, self.scene)
         if not emitted:
             emitted = [PlanStep("hold", ())]
         if len(emitted) > MAX_STEPS_IN_PLAN:
@@ -407,25 +407,3 @@ class _Execution:
             )
         moved = [item for item in self._themes(clause, "moved") if item is not self.placing.ground]
         return self._all_placed(moved, self.placing)
-
-    def _check(self, chain: Sequence[Act]) -> None:
-        """What is asked for at one moment has to be possible at one moment, and nothing forbidden may be asked for."""
-        for moment in dict.fromkeys(act.moment for act in chain):
-            asked = [PlanStep(act.skill, act.args) for act in chain if act.moment == moment and not act.aside]
-            failure = check_steps(asked, self.scene) if asked else None
-            if failure is not None and failure.reason == "contradictory":
-                raise Refused(failure.reason, failure.message)
-        places: dict[tuple[int, str], str] = {}
-        for act in chain:
-            if act.skill in MOVES | {"touch"} and act.args[0] in self.avoid:
-                thing = label(self.scene.object(act.args[0]))
-                raise Refused(
-                    "contradictory", f"the {thing} is to be left alone and yet to be used: {act.skill}; drop one"
-                )
-            if act.skill in MOVES and len(act.args) == 2 and not act.fixed and not act.aside:
-                before = places.setdefault((act.moment, act.args[0]), act.args[1])
-                if before != act.args[1]:
-                    raise Refused(
-                        "contradictory",
-                        f"{act.args[0]} cannot be at {before} and {act.args[1]}; say 'then' if one comes later",
-                    )

@@ -20,7 +20,8 @@ _RELATION_WEIGHTS = {
 }  # fmt: skip
 _CLAUSE_WEIGHTS = {
     "place": 36, "goal": 13, "holds": 3, "fill": 3, "off": 3, "from": 2, "together": 2, "curt": 4, "touch": 9,
-    "reach": 2, "pick": 4, "order_each": 3, "bare_order_touch": 1.5, "tower": 6, "tower_set": 1, "uncover": 2, "swap": 1.5, "hold": 0.7,
+    "reach": 2, "pick": 4, "order_each": 3, "bare_order_touch": 1.5, "tower": 6, "tower_set": 1, "uncover": 2,
+    "swap": 1.5, "hold": 0.7,
 }  # fmt: skip
 _GERUND = frozenset(["place", "fill", "off", "from", "touch", "reach", "pick", "go", "swap", "uncover", "avoid"])
 """Clauses whose verb comes first, so that they can be put into other forms."""

@@ -72,8 +72,8 @@ class Speaker:
         """A thing that fits the slot: moved, touched, zone, under (what is stacked on), goal, beside."""
         roles = {
             "moved": ("object",), "touched": ("object", "object", "zone", "landmark"), "zone": ("zone",),
-            "under": ("object", "object", "object", "zone", "zone", "landmark"), "goal": ("landmark",), "beside": ("object", "object", "zone"),
-            "any": ("object", "zone", "landmark"),
+            "under": ("object", "object", "object", "zone", "zone", "landmark"), "goal": ("landmark",),
+            "beside": ("object", "object", "zone"), "any": ("object", "zone", "landmark"),
         }[slot]  # fmt: skip
         role = self.rng.choice(roles)
         fitting = [t for t in self.things if t.role == role] or list(self.things)
