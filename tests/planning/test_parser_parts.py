@@ -140,6 +140,9 @@ PUT = "put/v_put.man>in red/col.theme>in in/r_in.root white/col.ground>in"
          " red/col.theme>touch",
          "hold"),
         ("put/v_put.root red/col.theme>put", "unparsable"),
+        ("put/v_put.man>in a/any.attr>block block/n.theme>in in/r_in.root each/all.attr>tray tray/n.ground>in",
+         "place red_block left_tray; place green_block right_tray"),
+        ("touch/v_touch.root red/col.theme>touch or blue/col.theme>touch", "touch red_block"),
         ("paint/v_other.root red/col.theme>paint", "impossible"),
     ],
 )  # fmt: skip
@@ -157,3 +160,30 @@ def test_what_lies_on_a_thing_is_put_aside_first_and_forbidden_things_stay(block
     kept = "not/neg.mark>touch touch/v_touch.root blue/col.theme>touch"
     assert done(f"{kept} {PUT}", covered) == "contradictory"
     assert done(f"{kept} {PUT}", blocks) == "place red_block left_tray"
+
+
+def random_logs(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logarithms of probabilities of labels, heads and arcs, as a network that knows nothing would give them."""
+    shapes = ((len(LABELS), (count,), 0.05), (count + 1, (count,), 0.3), (len(ARCS), (count, count + 1), 1.0))
+    labels, heads, arcs = (np.log(rng.dirichlet(np.full(n, sharp), shape) + 1e-12) for n, shape, sharp in shapes)
+    labels[:, 0] -= 4
+    return labels, heads, arcs
+
+
+def test_any_parse_is_carried_out_validly_or_refused_in_one_line(scenes: dict[str, SceneDescription]) -> None:
+    words = ["put", "red", "blue", "green", "white", "block", "blocks", "tray", "tower", "it", "them", "all", "left", "if", "not", "first", "banana", ".", "start", "obj1"]
+    rng = np.random.default_rng(0)
+    planned = 0
+    for place in range(450):
+        said = tuple(str(word) for word in rng.choice(words, int(rng.integers(1, 12))))
+        parse = decode(*random_logs(rng, len(said)))
+        read = Read(tuple(tokenize(" ".join(said), ())), said, parse, "instruction", 1.0)
+        scene = list(scenes.values())[place % 3]
+        try:
+            steps = execute(build(read), scene, KnownNames())
+        except Refused as refusal:
+            assert refusal.failure.message.isascii()
+            assert "\n" not in refusal.failure.message
+        else:
+            planned += check_steps(steps, scene) is None
+    assert planned

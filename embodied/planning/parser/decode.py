@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -54,7 +55,8 @@ def decode(labels: Log, heads: Log, arcs: Log) -> Parse:
     order = np.argsort(-labels, axis=1)
     chosen = order[:, 0].copy()
     joint = heads[:, :, None] + arcs
-    for attempt in range(1, len(chosen) + 2):
+    # Ends: from the third round on every token that is cut says nothing.
+    for attempt in itertools.count(1):
         best = _options(chosen, joint)
         lost = [i for i in range(len(chosen)) if _says(chosen[i]) and not math.isfinite(best[i].max())]
         found, cut = ([], lost) if lost else _without_rings(chosen, best)

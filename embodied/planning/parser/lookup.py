@@ -145,7 +145,10 @@ class Lookup:
 
     def _described(self, what: Description, slot: Slot, without: Sequence[str]) -> Things:
         if what.ident is not None:
-            return [item for item in self.scene.objects if item.id == what.ident]
+            named = [item for item in self.scene.objects if item.id == what.ident]
+            if not named:
+                raise self._absent(what)
+            return named
         for word in what.properties:
             if word not in _HARMLESS:
                 raise Refused("unparsable", f"what is {quoted(word)} cannot be told from the description of this scene")

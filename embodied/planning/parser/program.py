@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from embodied.planning.parser.decode import Parse
 from embodied.planning.parser.grammar import ATTRIBUTES, FACTS, HEADS, RELATIONS, VERBS
 from embodied.planning.parser.model import Read
+from embodied.planning.places import quoted
 from embodied.planning.words import Refused
 
 _SIZES = frozenset({"small", "large", "tall", "short"})
@@ -186,7 +187,7 @@ class _Builder:
                 themes.append(i)
             elif arc == "ground":
                 if not themes:
-                    raise Refused("unparsable", f"what shall come to {self._said(i)!r}? name it")
+                    raise Refused("unparsable", f"what shall come to {quoted(self._said(i))}? name it")
                 first = min(self._tree(themes[0], ("sub",)))
                 told = tuple(self._description(j) for j in themes)
                 found.append(
