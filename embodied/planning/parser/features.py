@@ -103,7 +103,7 @@ def _spelling(token: str) -> NDArray[np.int64]:
         return found
     parts: Iterable[str] = token if HAN.match(token) else (f"^{token}$"[i : i + 3] for i in range(len(token)))
     for place, part in zip(range(PIECES), parts, strict=False):
-        found[place] = 1 + zlib.crc32(part.encode()) % (BUCKETS - 1)
+        found[place] = 1 + zlib.crc32(part.encode("utf-8", "surrogatepass")) % (BUCKETS - 1)
     return found
 
 

@@ -155,7 +155,7 @@ class Lookup:
         pool = self._pool(what, slot)
         if not pool:
             raise self._absent(what)
-        several = what.several or (what.other and self._rest(what))
+        several = what.several or (what.other and self._rest(what, slot))
         if several and slot in ("moved", "touched", "any") and any(item.role == "object" for item in pool):
             pool = [
                 item
@@ -167,9 +167,11 @@ class Lookup:
             raise self._absent(what)
         return self._counted(what, pool, slot, several, without)
 
-    def _rest(self, what: Description) -> bool:
-        """`the rest`, `the others`: no noun, and not `the other one`."""
-        return what.noun is None or what.plural
+    @staticmethod
+    def _rest(what: Description, slot: Slot) -> bool:
+        """`the rest`, `the others`, and not `the other one`."""
+        one = what.words.endswith("other") or what.words.startswith(("another", "\u53e6"))
+        return what.plural or (what.noun is None and not one and slot in ("moved", "touched", "goal", "any"))
 
     def _generic(self, what: Description) -> bool:
         return what.noun is None or self.names.generic(what.noun) == "thing"
@@ -334,7 +336,12 @@ class Lookup:
         return found
 
     def _tie(self, what: Description, found: Things) -> Things:
-        """`the green one` after `the red block` is a block."""
+        """`the green one` after `the red block` is a block; `the other` is like the one before."""
+        if what.other and self.mentioned:
+            before = self.scene.object(self.mentioned[-1])
+            alike = [item for item in found if (item.kind, item.colour) == (before.kind, before.colour)]
+            if len(alike) == 1:
+                return alike
         if (what.noun is None or self._generic(what)) and self.last_kind is not None:
             alike = [item for item in found if item.kind == self.last_kind]
             return alike or found
