@@ -8,6 +8,7 @@ either, the answer is a refusal rather than a guess.
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,8 +139,12 @@ class EmbeddedPlanner:
         word = read.words[place]
         if word in _MEASURES and place and read.words[place - 1].replace(".", "").isdigit():
             return True
-        if not any(map(str.isalpha, word)) or HAN.match(word):
-            return bool(HAN.match(word)) and not self._han_known(word)
+        if HAN.match(word):
+            return not self._han_known(word)
+        if not any(map(str.isalnum, word)):
+            return word not in string.punctuation
+        if word.replace(".", "").isdigit():
+            return False
         return not (self.parser.features.taught(word) or word in self._real)
 
     def _han_known(self, word: str) -> bool:

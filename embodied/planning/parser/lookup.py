@@ -337,8 +337,8 @@ class Lookup:
 
     def _tie(self, what: Description, found: Things) -> Things:
         """`the green one` after `the red block` is a block; `the other` is like the one before."""
-        if what.other and self.mentioned:
-            before = self.scene.object(self.mentioned[-1])
+        if what.other and self.last:
+            before = self.last[-1]
             alike = [item for item in found if (item.kind, item.colour) == (before.kind, before.colour)]
             if len(alike) == 1:
                 return alike
