@@ -31,6 +31,8 @@ _MEASURES = frozenset({
     "\u5398\u7c73", "\u6beb\u7c73", "\u7c73", "\u5ea6",
 })  # fmt: skip
 """Behind a number: what no plan can keep to."""
+_LOOKED_UP = frozenset({"n", "ns", "col", "id"})
+"""Labels of words whose meaning the vocabulary and the scene decide."""
 _TOLD = {
     "question": "it is a question, not something to be done", "statement": "it does not say what shall be done",
     "nonsense": "it makes no sense",
@@ -125,7 +127,7 @@ class EmbeddedPlanner:
         if read.kind != "instruction":
             raise Refused("unparsable", _TOLD[read.kind] + "; say for instance: touch the red block")
         for place, word in enumerate(read.words):
-            if read.parse.labels[place] == "nil" and self._unknown(read, place):
+            if read.parse.labels[place] not in _LOOKED_UP and self._unknown(read, place):
                 raise Refused("unparsable", f"{quoted(word)} is not understood; say it in other words")
         least = min(range(len(read.words)), key=lambda i: read.parse.log_each[i])
         log = read.parse.log_probability
@@ -135,7 +137,7 @@ class EmbeddedPlanner:
             )
 
     def _unknown(self, read: Read, place: int) -> bool:
-        """A word without a part in the parse that nobody knows, or a measure, which no plan can keep."""
+        """A word that nobody knows, or a measure, which no plan can keep."""
         word = read.words[place]
         if word in _MEASURES and place and read.words[place - 1].replace(".", "").isdigit():
             return True
@@ -145,11 +147,21 @@ class EmbeddedPlanner:
             return word not in string.punctuation
         if word.replace(".", "").isdigit():
             return False
-        return not (self.parser.features.taught(word) or word in self._real)
+        return not any(stem in self._taught or stem in self._real for stem in stems(word))
 
     def _han_known(self, word: str) -> bool:
         """A character that stands alone may be a part of a taught word."""
         return word in self._taught or word in self._characters
+
+
+def stems(word: str) -> tuple[str, ...]:
+    """The word, and what it may be a form of: `repositioning` of reposition."""
+    found = [word]
+    for ending in ("ing", "ed", "es", "s", "d", "ly"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            stem = word.removesuffix(ending)
+            found += [stem, stem + "e"] + ([stem[:-1]] if stem[-1] == stem[-2] else [])
+    return tuple(found)
 
 
 class RealWords:
