@@ -22,6 +22,8 @@ class ParserFitSettings:
     """Taught sentences."""
     passes: int = 3
     """Over all of them."""
+    closing: int = 60_000
+    """Sentences of a last pass with all templates, after sureness was chosen on those kept from the fit."""
     judged: int = 800
     """Sentences that sureness is chosen on, and as many for each row of the card."""
 
@@ -70,7 +72,7 @@ def fit_embedded(folder: Path, settings: ParserFitSettings, seed: int, about: Ma
     """Fits the parser into `folder`/model; its card."""
     from embodied.planning.parser.known_names import KnownNames
     from embodied.planning.parser.model import load, save
-    from embodied.planning.teaching.fit import FitParserConfig, fit_parser
+    from embodied.planning.teaching.fit import FitParserConfig, close_parser, fit_parser
     from embodied.planning.teaching.judge import report
 
     from . import build
@@ -79,7 +81,7 @@ def fit_embedded(folder: Path, settings: ParserFitSettings, seed: int, about: Ma
     build.one_thread()
     encoder = shared_encoder()
     part = min(FitParserConfig.part, settings.sentences)
-    config = FitParserConfig(settings.sentences, part, passes=settings.passes, seed=seed)
+    config = FitParserConfig(settings.sentences, part, passes=settings.passes, closing=settings.closing, seed=seed)
     names = KnownNames(ShippedVocabulary(encoder), listed=True)
     with bar() as progress:
         network, taught, numbers = fit_parser(folder, config, names, encoder, progress)
@@ -89,5 +91,6 @@ def fit_embedded(folder: Path, settings: ParserFitSettings, seed: int, about: Ma
         progress("judging", 0.0)
         card |= report(make_embedded(folder / "model"), seed, settings.judged)
         card["judged_cpu_s"] = round(time.process_time() - begun, 1)
+        card |= close_parser(folder, config, (network, taught), names, encoder, progress)
         save(network, taught, folder / "model", card)
     return load(folder / "model")[2]

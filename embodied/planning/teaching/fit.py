@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ class FitParserConfig:
     """Sentences of a file."""
     chinese: float = 0.27
     passes: int = 3
+    closing: int = 60_000
+    """Sentences of the closing pass, in which all templates are taught: those too that calibration was kept for."""
+    closing_rate: float = 5e-4
     batch: int = 64
     rate: float = 1.5e-3
     weight_decay: float = 0.01
@@ -56,7 +59,7 @@ class Corpus:
     kinds: list[int]
 
 
-def taught_sentences(config: FitParserConfig, part: int, held_out: bool = False) -> Iterator[Taught]:
+def taught_sentences(config: FitParserConfig, part: int, held_out: bool | None = False) -> Iterator[Taught]:
     """The sentences of a part; each part has a seed of its own."""
     rng = random.Random(f"{config.seed}/{part}/{held_out}")
     teacher = Teacher(rng, held_out)
@@ -69,18 +72,19 @@ def taught_sentences(config: FitParserConfig, part: int, held_out: bool = False)
             yield sentence
 
 
-def write_parts(folder: Path, config: FitParserConfig, progress: Progress) -> list[Path]:
+def write_parts(folder: Path, config: FitParserConfig, progress: Progress, held_out: bool | None = False) -> list[Path]:
     """Files of sentences, as far as they are not there yet."""
     folder.mkdir(parents=True, exist_ok=True)
-    count = max(1, config.sentences // config.part)
-    paths = [folder / f"part-{config.seed}-{config.part}-{i}.jsonl" for i in range(count)]
+    count = max(1, (config.closing if held_out is None else config.sentences) // config.part)
+    name = "closing" if held_out is None else "part"
+    paths = [folder / f"{name}-{config.seed}-{config.part}-{i}.jsonl" for i in range(count)]
     for i, path in enumerate(paths):
         progress("writing sentences", i / count)
         if path.exists():
             continue
         partial = path.with_suffix(".partial")
         with partial.open("w", encoding="utf-8") as file:
-            for s in taught_sentences(config, i):
+            for s in taught_sentences(config, i, held_out):
                 ids = {t.text for t, label in zip(s.tokens, s.labels, strict=True) if label == "id"}
                 keys = token_keys([t.text for t in s.tokens], ids)
                 file.write(json.dumps([keys, s.labels, s.heads, s.arcs, s.kind], ensure_ascii=False) + "\n")
@@ -137,6 +141,28 @@ def fit_parser(
         taught,
         {"sentences": len(corpus.tokens), "words": len(corpus.texts), "fit_cpu_s": round(seconds, 1)},
     )
+
+
+def close_parser(
+    folder: Path,
+    config: FitParserConfig,
+    fitted: tuple[Any, list[str]],
+    names: Names,
+    encoder: Encoder | None,
+    progress: Progress,
+) -> dict[str, Any]:
+    """The closing pass over a fitted (network, taught words), in place; numbers for the card."""
+    import torch
+
+    begun = time.process_time()
+    network, taught = fitted
+    corpus = read_corpus(write_parts(folder / "sentences", config, progress, held_out=None))
+    rows = [torch.from_numpy(part) for part in _rows(Features(taught, names, encoder), corpus.texts)]
+    optimiser = torch.optim.AdamW(network.parameters(), config.closing_rate, weight_decay=config.weight_decay)
+    once = replace(config, passes=1, rate=config.closing_rate, seed=config.seed + 1)
+    _pass(network, optimiser, corpus, rows, once, 0, progress)
+    network.eval()
+    return {"closing_sentences": len(corpus.tokens), "closing_cpu_s": round(time.process_time() - begun, 1)}
 
 
 def _rows(features: Features, texts: list[str]) -> list[NDArray[Any]]:

@@ -42,8 +42,8 @@ class Speaker:
     articles: bool = True
     mentioned: bool = False
     """Something was spoken of, so that there may be pronouns."""
-    held_out: bool = False
-    """Uses templates that the fit does not see; otherwise only those that it does."""
+    held_out: bool | None = False
+    """True: uses templates that the fit does not see; False: only those that it does; None: all alike."""
     new: bool = False
     """A template was used that the fit does not see."""
     relate: Callable[[str, int], Fragment] | None = None
@@ -62,6 +62,8 @@ class Speaker:
     def template(self, section: str, name: str) -> str:
         """A template of a kind."""
         every = self.told.all(section, name)
+        if self.held_out is None:
+            return self.pick(every)
         hidden = [text for text in every if is_held_out(text)] if len(every) >= LEAST_FOR_HOLDING_OUT else []
         if self.held_out and hidden and self.chance(0.5):
             self.new = True

@@ -6,8 +6,8 @@ from embodied.planning.teaching.markup import Fragment, Word, expand, plain_word
 from embodied.planning.teaching.mentions import MAX_DEPTH, Speaker, Thing, attribute
 
 _WEIGHTS = {
-    "simple": 46, "bare": 12, "pronoun": 6, "universal": 7, "everything": 3, "except": 4, "rest": 3, "side": 7,
-    "nearest": 5, "related": 5, "not_colour": 2, "any": 3, "ident": 2, "size": 3, "nth": 1, "other": 2,
+    "simple": 46, "bare": 12, "pronoun": 6, "universal": 7, "everything": 3, "except": 4, "rest": 5, "side": 7,
+    "nearest": 5, "related": 5, "not_colour": 2, "any": 3, "ident": 2, "size": 3, "nth": 1, "other": 4,
 }  # fmt: skip
 _PLURAL = frozenset({"universal", "everything", "except", "rest"})
 _NESTED = frozenset({"nearest", "related", "except"})
@@ -193,6 +193,10 @@ def _rest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
         return lead + noun, head
     marked = [word for word in words if word.label != "nil"]
     head = next((w for w in marked if w.label == "ns"), marked[0] if marked[0].label == "all" else marked[-1])
+    if by.chance(0.12):
+        out = by.mentions(slot, depth + 1)
+        out.hang("except", head)
+        return [*plain_words(by.pick(told["except"]).split()), *out.words, Word(","), *words], head
     return words, head
 
 

@@ -6,8 +6,8 @@ from embodied.planning.teaching.markup import Fragment, Word, expand, plain_word
 from embodied.planning.teaching.mentions import MAX_DEPTH, Speaker, Thing, attribute
 
 _WEIGHTS = {
-    "simple": 52, "bare": 9, "pronoun": 6, "universal": 9, "everything": 3, "except": 3, "rest": 4, "side": 8,
-    "nearest": 6, "related": 5, "not_colour": 2, "any": 3, "ident": 1, "size": 5, "nth": 1, "other": 2,
+    "simple": 52, "bare": 9, "pronoun": 6, "universal": 9, "everything": 3, "except": 3, "rest": 7, "side": 8,
+    "nearest": 6, "related": 5, "not_colour": 2, "any": 3, "ident": 1, "size": 5, "nth": 1, "other": 4,
 }  # fmt: skip
 _PLURAL = frozenset({"universal", "everything", "except", "rest"})
 _NESTED = frozenset({"nearest", "related", "except"})
@@ -140,9 +140,17 @@ def _except(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 def _rest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     lead = plain_words(expand(by.pick(by.told.data["mentions"]["rest"]), by.rng))
-    if by.chance(0.3):
-        return lead, next(word for word in lead if word.label == "other")
     noun, head = _noun(by, thing) if by.chance(0.6) else by.span("东西", "n")
+    if by.chance(0.3):
+        noun, head = [], next(word for word in lead if word.label == "other")
+    both = [Word("都", "all")] if by.chance(0.3) else []
+    if by.chance(0.25):
+        out = by.mentions(slot, depth + 1)
+        out.hang("except", head)
+        tail = plain_words(expand("(以外|之外|外|) (,|)", by.rng))
+        return [*plain_words(by.pick(["除了", "除", "除去"]).split()), *out.words, *tail, *lead, *noun, *both], head
+    if both:
+        return lead + noun + both, head
     return lead + noun, head
 
 

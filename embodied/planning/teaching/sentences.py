@@ -37,10 +37,10 @@ class Teacher:
 
     Args:
         rng: The only source of chance.
-        held_out: Make sentences with templates that the fit does not see; each has one at least.
+        held_out: True: sentences with templates that the fit does not see, one at least in each; None: all templates.
     """
 
-    def __init__(self, rng: random.Random, held_out: bool = False) -> None:
+    def __init__(self, rng: random.Random, held_out: bool | None = False) -> None:
         self.rng, self.held_out = rng, held_out
 
     def sentence(self, things: Sequence[Thing], language: Language) -> Taught | None:
