@@ -63,6 +63,9 @@ class Steps:
         return not any(top in moved for top in self.world.upon(act.args[0]))
 
     def _do(self, act: Act, later: Sequence[Act]) -> None:
+        if act.ground is not None and act.ground == act.args[0]:
+            thing = self.world.scene.object(act.ground)
+            raise Refused("impossible", f"the {label(thing)} cannot be placed relative to itself")
         if act.skill in _TAKES:
             self._uncover(act.args[0], ())
         if act.skill == "stack":
@@ -81,7 +84,7 @@ class Steps:
         if item.role != "object":
             return
         for top in self.world.upon(ident):
-            if top in kept:
+            if top in kept or top == ident:
                 continue
             above = self.world.scene.object(top)
             if top in self.avoid:
@@ -93,7 +96,7 @@ class Steps:
                 raise Refused(
                     "impossible", f"the {label(above)} lies on the {label(item)}, and there is no table to put it on"
                 )
-            self._uncover(top, ())
+            self._uncover(top, (*kept, ident))
             self.made.append(PlanStep("place", (top, table.id)))
             self.world.support[top] = table.id
 
