@@ -213,6 +213,11 @@ def make_planner(
     if name == "rules":
         settings.refuse_unused(name)
         return RulesPlanner()
+    if name == "embedded":
+        from .parsing import make_embedded
+
+        settings.refuse_unused(name)
+        return make_embedded()
     return make_asking_planner(name, settings, say)
 
 

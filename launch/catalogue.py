@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from embodied.errors import unknown_name
 
 DESCRIBERS = ("oracle", "clip", "blip")
-PLANNERS = ("rules", "openai", "transformers", "saycan", "replay")
+PLANNERS = ("rules", "embedded", "openai", "transformers", "saycan", "replay")
 
 
 def task_names() -> list[str]:

@@ -54,7 +54,7 @@ VERBS: dict[str, Verb] = {
     ),
     "export": Verb("export", "A trained controller to a deployment bundle, proved equal.", controller="run"),
     "deploy": Verb("deploy", "Runs a bundle on a driver, without torch.", light=True),
-    "fit": Verb("fit", "A describer's model, fitted to rendered scenes."),
+    "fit": Verb("fit", "A describer's model from rendered scenes, or the embedded planner's from taught sentences."),
     "bench": Verb("bench", "Tables of measurements, peers included where they are installed.", controller="controller"),
     "ablate": Verb(
         "ablate",
@@ -172,7 +172,7 @@ def _refuse_folder(folder: RunFolder, config: Any, leaves: Sequence[str]) -> Non
 
 def run_label(config: Any) -> str:
     """What a default run folder is called after: the suite or task, else the scene, else the run."""
-    for name in ("suite", "task", "scene", "run", "describer"):
+    for name in ("suite", "task", "scene", "run", "describer", "planner"):
         value = getattr(config, name, "")
         if value:
             return os.path.basename(str(value).rstrip("/")).removesuffix(".xml")

@@ -65,7 +65,7 @@ def plan(
     scene: str,
     instruction: str,
     *,
-    planner: str = "rules",
+    planner: str = "embedded",
     settings: PlannerSettings | None = None,
     describer: str = "oracle",
     robot: str = "auto",

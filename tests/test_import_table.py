@@ -32,7 +32,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
         {"torch", "open_clip", "transformers", "safetensors", "huggingface_hub", "scipy", "h5py", "PIL", "matplotlib"},
     ),
     "embodied.learning": (FIRST, {"torch", "h5py", "safetensors"}),
-    "embodied.planning": (FIRST | SECOND, {"torch", "transformers", "llguidance", "jsonschema"}),
+    "embodied.planning": (FIRST | SECOND, {"torch", "safetensors", "transformers", "llguidance", "jsonschema"}),
     "embodied.hierarchy": (FIRST, set()),
     "embodied.run": (FIRST, {"tqdm", "tensorboard", "torch.utils.tensorboard"}),
     "embodied.export": (FIRST | {"embodied.learning"}, {"torch", "onnx", "onnxruntime"}),

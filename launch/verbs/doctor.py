@@ -90,7 +90,7 @@ def _memory() -> Finding:
 
 def _server() -> Finding:
     url = os.environ.get("OPENAI_BASE_URL", "")
-    return Finding("model server", True, url or "none configured (the planner 'rules' needs none)")
+    return Finding("model server", True, url or "none configured (the planners embedded and rules need none)")
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (

@@ -23,7 +23,7 @@ class KEYS:
 
     scene: str = key("a shipped scene or the path of an MJCF file", literal=True)
     instruction: str = key("what the robot shall do, in words; required without plan=", "", literal=True)
-    planner: str = key("who plans", "rules", choices=PLANNERS)
+    planner: str = key("who plans", "embedded", choices=PLANNERS)
     base_url: str = key(
         "openai: a server's address up to and with /v1; default: OPENAI_BASE_URL; its key is OPENAI_API_KEY of the "
         "environment",

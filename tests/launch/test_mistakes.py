@@ -134,6 +134,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["describe", "scene=tabletop_blocks", "image=none.png"], "not both"),
     (["describe", "scene=tabletop_blocks", "depth=none.npy"], "image="),
     (["fit", "describer=clap"], "clip"),
+    (["fit"], "planner=embedded"),
+    (["fit", "describer=clip", "planner=embedded"], "describer=clip"),
     (["plan", "scene=tabletop_blocks"], "instruction="),
     (["plan", "scene=tabletop_blocks", "instruction="], "instruction="),
     (["plan", "instruction=touch the red block"], "scene="),

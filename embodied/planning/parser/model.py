@@ -1,0 +1,131 @@
+"""The fitted parser as a whole: from a text to tokens and their parse; weights on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embodied.errors import IntegrityError
+from embodied.planning.parser.decode import Parse, decode
+from embodied.planning.parser.features import Encoder, Features, Names, TokenRows, token_keys
+from embodied.planning.parser.grammar import SENTENCES
+from embodied.planning.parser.tokens import Spelling, Token, plain, tokenize
+from embodied.planning.words import Refused
+
+MAX_TOKENS = 150
+WEIGHTS, CARD, WORDS = "model.safetensors", "card.json", "words.txt"
+SHIPPED = Path(__file__).resolve().parent.parent / "weights" / "embedded"
+
+
+@dataclass(frozen=True)
+class Read:
+    """A text as it was understood."""
+
+    tokens: tuple[Token, ...]
+    words: tuple[str, ...]
+    """The tokens' texts, slips of spelling put right, ids as they are written."""
+    parse: Parse
+    kind: str
+    kind_probability: float
+
+
+class Parser:
+    """Reads texts with a fitted network.
+
+    Args:
+        network: A `ParserNetwork`.
+        taught: The words that it was taught, in their order.
+        names: The vocabulary.
+        encoder: MiniLM, or None.
+        han: Chinese words that texts are cut into.
+        real: Words that are no slips of spelling although they were not taught.
+    """
+
+    def __init__(
+        self, network: Any, taught: Sequence[str], names: Names, encoder: Encoder | None, han: Collection[str],
+        real: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        self.features = Features(taught, names, encoder)
+        self._network, self._han, self._names = network.eval(), han, names
+        content = [word for word in taught if names.colour(word) is not None or names.kind(word) is not None]
+        self.spelling = Spelling(taught, real, content)
+
+    def read(self, text: str, ids: Collection[str]) -> Read:
+        """The best parse of a text in a scene with things of these ids.
+
+        Raises:
+            Refused: `unparsable`: no word at all, or too many.
+        """
+        import torch
+
+        from embodied.planning.parser.network import Inputs
+
+        tokens = tokenize(plain(text), self._han, ids)
+        if not any(any(map(str.isalnum, token.text)) for token in tokens):
+            raise Refused("unparsable", "the instruction is empty; say for instance: touch the red block")
+        if len(tokens) > MAX_TOKENS:
+            raise Refused("unparsable", f"the instruction is longer than {MAX_TOKENS} words; say it in fewer words")
+        words = [t.text if t.text in ids else self._right(t.text) for t in tokens]
+        rows = self.features.rows(token_keys(words, ids))
+        with torch.inference_mode():
+            words_in, pieces, flags, vectors = (tensor.unsqueeze(0) for tensor in as_tensors(rows))
+            mask = torch.ones(1, len(words), dtype=torch.bool)
+            scores = self._network(Inputs(words_in, pieces, flags, vectors, mask))
+            arcs = self._network.arcs(scores.below[0, :, None], scores.above[0, None])
+            logs = [part.double().log_softmax(-1).numpy() for part in (scores.labels[0], scores.heads[0], arcs)]
+            kinds = scores.kinds[0].double().softmax(-1).numpy()
+        kind = int(np.argmax(kinds))
+        return Read(tuple(tokens), tuple(words), decode(*logs), SENTENCES[kind], float(kinds[kind]))
+
+    def _right(self, word: str) -> str:
+        known = self._names.colour(word) is not None or self._names.kind(word) is not None
+        return word if known else self.spelling.right(word)
+
+
+def as_tensors(rows: TokenRows) -> list[Any]:
+    import torch
+
+    return [
+        torch.from_numpy(np.ascontiguousarray(part)) for part in (rows.words, rows.pieces, rows.flags, rows.vectors)
+    ]
+
+
+def save(network: Any, taught: Sequence[str], folder: Path, card: dict[str, Any]) -> None:
+    """Weights in half precision, the taught words, and the card."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / (WEIGHTS + ".partial")
+    save_file({name: value.half().contiguous() for name, value in network.state_dict().items()}, partial)
+    partial.replace(folder / WEIGHTS)
+    (folder / WORDS).write_text("\n".join(taught) + "\n", "utf-8")
+    about = {"network": asdict(network.config), **card}
+    (folder / CARD).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def load(folder: Path) -> tuple[Any, list[str], dict[str, Any]]:
+    """(network, taught words, card).
+
+    Raises:
+        IntegrityError: A file is missing, damaged or of another version.
+    """
+    from safetensors.torch import load_file
+
+    from embodied.planning.parser.network import NetworkConfig, ParserNetwork
+
+    try:
+        card = json.loads((folder / CARD).read_text("utf-8"))
+        taught = (folder / WORDS).read_text("utf-8").split("\n")[:-1]
+        network = ParserNetwork(NetworkConfig(**card["network"]))
+        network.load_state_dict({name: value.float() for name, value in load_file(folder / WEIGHTS).items()})
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise IntegrityError(
+            f"the planner's weights in '{folder}' cannot be used ({type(error).__name__}); fit them again with "
+            "embodied fit planner=embedded"
+        ) from error
+    return network, taught, card

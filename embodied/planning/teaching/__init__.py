@@ -1,0 +1,1 @@
+"""How the embedded planner is taught: wordings, a grammar that composes them, scenes, and the fit."""

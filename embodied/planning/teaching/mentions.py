@@ -1,0 +1,163 @@
+"""Ways to speak of a thing, with their parse."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from embodied.planning.teaching.markup import Fragment, Word
+from embodied.planning.teaching.wordings import Language, Wordings, plural, wordings
+
+MAX_DEPTH = 2
+MANY = ("universal", "everything", "except")
+"""Ways to speak of all of a kind."""
+LEAST_FOR_HOLDING_OUT = 6
+"""Templates of a kind, below which none is held out."""
+
+
+def is_held_out(template: str) -> bool:
+    """Whether a template is kept from the fit: about one in twelve, by its letters alone."""
+    return zlib.crc32(template.encode()) % 12 == 5
+
+
+@dataclass(frozen=True)
+class Thing:
+    """What the speaker sees."""
+
+    id: str
+    role: str
+    kind: str
+    colour: str
+
+
+@dataclass
+class Speaker:
+    """Speaks of the things of one scene in one language, in one manner."""
+
+    rng: random.Random
+    language: Language
+    things: Sequence[Thing]
+    articles: bool = True
+    mentioned: bool = False
+    """Something was spoken of, so that there may be pronouns."""
+    held_out: bool | None = False
+    """True: uses templates that the fit does not see; False: only those that it does; None: all alike."""
+    new: bool = False
+    """A template was used that the fit does not see."""
+    relate: Callable[[str, int], Fragment] | None = None
+    """A relation's words with the thing that it is to, by name and depth; given by who makes clauses."""
+    told: Wordings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.told = wordings(self.language)
+
+    def chance(self, p: float) -> bool:
+        return self.rng.random() < p
+
+    def pick(self, items: Sequence[str]) -> str:
+        return self.rng.choice(items)
+
+    def template(self, section: str, name: str) -> str:
+        """A template of a kind."""
+        every = self.told.all(section, name)
+        if self.held_out is None:
+            return self.pick(every)
+        hidden = [text for text in every if is_held_out(text)] if len(every) >= LEAST_FOR_HOLDING_OUT else []
+        if self.held_out and hidden and self.chance(0.5):
+            self.new = True
+            return self.pick(hidden)
+        return self.pick([text for text in every if text not in hidden])
+
+    def of_role(self, slot: str) -> Thing:
+        """A thing that fits the slot: moved, touched, zone, under (what is stacked on), goal, beside."""
+        roles = {
+            "moved": ("object",), "touched": ("object", "object", "zone", "landmark"), "zone": ("zone",),
+            "under": ("object", "object", "object", "zone", "zone", "landmark"), "goal": ("landmark",),
+            "beside": ("object", "object", "zone"), "any": ("object", "zone", "landmark"),
+        }[slot]  # fmt: skip
+        role = self.rng.choice(roles)
+        fitting = [t for t in self.things if t.role == role] or list(self.things)
+        return self.rng.choice(fitting)
+
+    def span(self, text: str, label: str) -> tuple[list[Word], Word]:
+        """The words of a name, each but the last a part of the next."""
+        words = [Word(part, label) for part in text.split()]
+        for word, after in zip(words, words[1:], strict=False):
+            word.arc, word.head = "part", after
+        return words, words[-1]
+
+    def colour_word(self, thing: Thing) -> str:
+        names = self.told.colours
+        colour = thing.colour if thing.colour in names and not self.chance(0.03) else self.rng.choice(list(names))
+        words = names[colour]
+        if self.chance(0.55):
+            return words[0]
+        return self.pick(words)
+
+    def noun_word(self, thing: Thing, many: bool = False) -> str:
+        kinds = self.told.kinds
+        if self.chance(0.035):
+            noun = self.pick(self.told.unknown["nouns"])
+        elif self.chance(0.04):
+            noun = self.pick(self.told.any_nouns["thing"])
+        elif thing.role in ("zone", "landmark") and self.chance(0.05):
+            noun = self.pick(self.told.any_nouns[thing.role])
+        elif thing.kind in kinds:
+            noun = kinds[thing.kind][0] if self.chance(0.5) else self.pick(kinds[thing.kind])
+        else:
+            noun = self.pick(kinds["block"])
+        if many and self.language == "en":
+            head, last = noun.rsplit(" ", 1) if " " in noun else ("", noun)
+            noun = f"{head} {plural(last)}".strip()
+        return noun
+
+    def mention(self, slot: str, depth: int = 0, single: bool = False) -> Fragment:
+        """One phrase; `single`: that stands for one thing."""
+        from embodied.planning.teaching import phrases_en, phrases_zh
+
+        made = (phrases_en if self.language == "en" else phrases_zh).phrase(self, slot, depth, single)
+        self.mentioned = True
+        return made
+
+    def many(self, slot: str) -> Fragment:
+        """A phrase for all of a kind, or a list."""
+        if self.chance(0.25):
+            return self.listed(slot, 0)
+        from embodied.planning.teaching import phrases_en, phrases_zh
+
+        made = (phrases_en if self.language == "en" else phrases_zh).phrase(self, slot, 1, False, MANY)
+        self.mentioned = True
+        return made
+
+    def mentions(self, slot: str, depth: int = 0) -> Fragment:
+        """One phrase or a list of them."""
+        return self.listed(slot, depth) if self.chance(0.16) else self.mention(slot, depth)
+
+    def listed(self, slot: str, depth: int) -> Fragment:
+        """Two phrases or three."""
+        whole = Fragment()
+        count = 2 if self.chance(0.7) else 3
+        if self.language == "en" and count == 2 and self.chance(0.12):
+            whole.words.append(Word("both"))
+        for place in range(count):
+            if place:
+                whole.words += [Word(w) for w in self.joint(place == count - 1)]
+            part = self.mention(slot, max(depth, 1), single=True)
+            whole.words += part.words
+            whole.heads += part.heads
+        return whole
+
+    def joint(self, last: bool) -> list[str]:
+        """What stands between the parts of a list."""
+        if self.language == "zh":
+            return [self.pick(["和", "与", "跟", "、", "以及", ","] if last else ["、", ","])]
+        return self.pick(["and", ", and", "and also", "plus", "and then", "as well as", ","] if last else [","]).split()
+
+
+def attribute(head: Word, words: list[Word]) -> None:
+    """Hangs on the head what hangs nowhere yet and says something."""
+    for word in words:
+        if word is not head and word.label != "nil" and not word.arc:
+            word.arc, word.head = "attr", head
