@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -188,8 +189,10 @@ def describe(
     model = small_models.save_clip(tmp_path / "tiny")
     monkeypatch.chdir(tmp_path)
 
+    folders = (f"told{number}" for number in itertools.count())
+
     def run(*words: str) -> tuple[int, str, str]:
-        code = main(("describe", "describer=clip", f"model=local-dir:{model}", "out=told", *words))
+        code = main(("describe", "describer=clip", f"model=local-dir:{model}", f"out={next(folders)}", *words))
         out, err = capfd.readouterr()
         return code, out, err
 
