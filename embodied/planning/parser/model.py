@@ -54,8 +54,7 @@ class Parser:
         rows = stored if stored is not None else Features(taught, names, encoder).rows(taught)
         self.features = Features(taught, names, encoder, rows)
         self._network, self._han, self._names = network.eval(), han, names
-        named = rows.flags[:, :2].any(1)
-        content = [word for word, is_name in zip(taught, named, strict=True) if is_name]
+        content = [word for word, flags in zip(taught, rows.flags, strict=True) if flags[0] or flags[1]]
         self.spelling = Spelling(taught, real, content)
 
     def read(self, text: str, ids: Collection[str]) -> Read:
