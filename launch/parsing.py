@@ -52,13 +52,20 @@ def shared_encoder() -> TextEncoder:
     return TextEncoder()
 
 
+@cache
 def make_embedded(folder: Path | None = None) -> EmbeddedPlanner:
     """The embedded planner with the shipped vocabulary; with the shipped weights where no folder is given.
+
+    A planner remembers nothing of what it planned, so a process has one for each folder.
 
     Raises:
         UserError: torch or the sentence encoder's package is missing.
         IntegrityError: The weights are damaged.
     """
+    return _made(folder)
+
+
+def _made(folder: Path | None) -> EmbeddedPlanner:
     from embodied.planning.embedded import EmbeddedPlanner
 
     from . import build
@@ -70,6 +77,7 @@ def make_embedded(folder: Path | None = None) -> EmbeddedPlanner:
 
 def fit_embedded(folder: Path, settings: ParserFitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
     """Fits the parser into `folder`/model; its card."""
+    from embodied.planning.parser.features import Features
     from embodied.planning.parser.known_names import KnownNames
     from embodied.planning.parser.model import load, save
     from embodied.planning.teaching.fit import FitParserConfig, close_parser, fit_parser
@@ -86,11 +94,12 @@ def fit_embedded(folder: Path, settings: ParserFitSettings, seed: int, about: Ma
     with bar() as progress:
         network, taught, numbers = fit_parser(folder, config, names, encoder, progress)
         card = {"data": {"seed": seed, **about}, **numbers}
-        save(network, taught, folder / "model", card)
+        rows = Features(taught, names, encoder).rows(taught)
+        save(network, taught, folder / "model", card, rows)
         begun = time.process_time()
         progress("judging", 0.0)
-        card |= report(make_embedded(folder / "model"), seed, settings.judged)
+        card |= report(_made(folder / "model"), seed, settings.judged)
         card["judged_cpu_s"] = round(time.process_time() - begun, 1)
         card |= close_parser(folder, config, (network, taught), names, encoder, progress)
-        save(network, taught, folder / "model", card)
-    return load(folder / "model")[2]
+        save(network, taught, folder / "model", card, rows)
+    return load(folder / "model").card

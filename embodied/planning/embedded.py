@@ -70,16 +70,17 @@ class EmbeddedPlanner:
     def __init__(
         self, folder: Path | None = None, encoder: WordEncoder | None = None, vocabulary: Vocabulary | None = None
     ) -> None:
-        network, taught, card = load(folder if folder is not None else SHIPPED)
+        loaded = load(folder if folder is not None else SHIPPED)
+        taught = loaded.taught
         self.names = KnownNames(vocabulary)
         self._real = RealWords(encoder)
         listed = KnownNames(vocabulary, listed=True)
         han = {word for word in taught if len(word) > 1 and all(HAN.match(c) for c in word)}
         self._characters = {c for word in taught for c in word if HAN.match(c)}
         self._taught = frozenset(taught)
-        self.parser = Parser(network, taught, listed, encoder, han, self._real)
+        self.parser = Parser(loaded.network, taught, listed, encoder, han, self._real, loaded.known)
         self._rules = RulesPlanner()
-        self.sureness = Sureness(**card.get("sureness", {}))
+        self.sureness = Sureness(**loaded.card.get("sureness", {}))
 
     def propose(self, instruction: str, scene: SceneDescription) -> tuple[PlanStep, ...] | PlanFailure:
         """Steps for the instruction, or a refusal.

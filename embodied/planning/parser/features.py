@@ -57,11 +57,14 @@ class Features:
         taught: Words that were taught, in the order of their indices.
         names: The vocabulary.
         encoder: MiniLM; None: its vectors are 0, as for a computer without it.
+        stored: Rows of the taught words, so that neither vocabulary nor encoder is asked about them.
     """
 
-    def __init__(self, taught: Sequence[str], names: Names, encoder: Encoder | None) -> None:
+    def __init__(
+        self, taught: Sequence[str], names: Names, encoder: Encoder | None, stored: TokenRows | None = None
+    ) -> None:
         self._index = {word: i + 1 for i, word in enumerate(taught)}
-        self._names, self._encoder = names, encoder
+        self._names, self._encoder, self._stored = names, encoder, stored
 
     @property
     def size(self) -> int:
@@ -73,20 +76,28 @@ class Features:
 
     def rows(self, tokens: Sequence[str]) -> TokenRows:
         """A row for each token: a word in lower case, or `ID`."""
-        vectors = np.zeros((len(tokens), WIDTH), np.float32)
-        latin = [
-            i for i, token in enumerate(tokens) if token != ID and token.isascii() and any(map(str.isalpha, token))
-        ]
-        if latin and self._encoder is not None:
-            vectors[latin] = self._encoder.encode([tokens[i] for i in latin])
+        words = np.array([self._index.get(token, 0) for token in tokens], np.int64)
+        pieces = [_spelling(token) for token in tokens]
         return TokenRows(
-            np.array([self._index.get(token, 0) for token in tokens], np.int64),
-            np.stack([_spelling(token) for token in tokens]) if tokens else np.zeros((0, PIECES), np.int64),
+            words,
+            np.stack(pieces) if tokens else np.zeros((0, PIECES), np.int64),
             np.array([self._flags(token) for token in tokens], np.float32).reshape(-1, len(FLAGS)),
-            vectors,
+            self._vectors(tokens, words),
         )
 
+    def _vectors(self, tokens: Sequence[str], words: NDArray[np.int64]) -> FloatArray:
+        vectors = np.zeros((len(tokens), WIDTH), np.float32)
+        if self._stored is not None:
+            known = words > 0
+            vectors[known] = self._stored.vectors[words[known] - 1]
+        asked = [i for i, token in enumerate(tokens) if _latin(token) and not (self._stored is not None and words[i])]
+        if asked and self._encoder is not None:
+            vectors[asked] = self._encoder.encode([tokens[i] for i in asked])
+        return vectors
+
     def _flags(self, token: str) -> list[float]:
+        if self._stored is not None and token in self._index:
+            return [float(flag) for flag in self._stored.flags[self._index[token] - 1]]
         word = token != ID and any(map(str.isalnum, token))
         letters = word and not token.replace(".", "").isdigit()
         return [
@@ -95,6 +106,10 @@ class Features:
             float(word and not letters), float(not word and token != ID), float(bool(HAN.match(token))),
             float(token == ID), float(token in self._index),
         ]  # fmt: skip
+
+
+def _latin(token: str) -> bool:
+    return token != ID and token.isascii() and any(map(str.isalpha, token))
 
 
 def _spelling(token: str) -> NDArray[np.int64]:

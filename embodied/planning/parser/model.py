@@ -18,7 +18,7 @@ from embodied.planning.parser.tokens import Spelling, Token, plain, tokenize
 from embodied.planning.words import Refused
 
 MAX_TOKENS = 150
-WEIGHTS, CARD, WORDS = "model.safetensors", "card.json", "words.txt"
+WEIGHTS, KNOWN, CARD, WORDS = "model.safetensors", "known.safetensors", "card.json", "words.txt"
 SHIPPED = Path(__file__).resolve().parent.parent / "weights" / "embedded"
 
 
@@ -44,15 +44,17 @@ class Parser:
         encoder: MiniLM, or None.
         han: Chinese words that texts are cut into.
         real: Words that are no slips of spelling although they were not taught.
+        stored: Rows of the taught words; computed anew where omitted.
     """
 
     def __init__(
         self, network: Any, taught: Sequence[str], names: Names, encoder: Encoder | None, han: Collection[str],
-        real: Collection[str] = (),
+        real: Collection[str] = (), stored: TokenRows | None = None,
     ) -> None:  # fmt: skip
-        self.features = Features(taught, names, encoder)
+        rows = stored if stored is not None else Features(taught, names, encoder).rows(taught)
+        self.features = Features(taught, names, encoder, rows)
         self._network, self._han, self._names = network.eval(), han, names
-        content = [word for word in taught if names.colour(word) is not None or names.kind(word) is not None]
+        content = [word for word, flags in zip(taught, rows.flags, strict=True) if flags[0] or flags[1]]
         self.spelling = Spelling(taught, real, content)
 
     def read(self, text: str, ids: Collection[str]) -> Read:
@@ -83,6 +85,8 @@ class Parser:
         return Read(tuple(tokens), tuple(words), decode(*logs), SENTENCES[kind], float(kinds[kind]))
 
     def _right(self, word: str) -> str:
+        if self.features.taught(word):
+            return word
         known = self._names.colour(word) is not None or self._names.kind(word) is not None
         return word if known else self.spelling.right(word)
 
@@ -95,21 +99,39 @@ def as_tensors(rows: TokenRows) -> list[Any]:
     ]
 
 
-def save(network: Any, taught: Sequence[str], folder: Path, card: dict[str, Any]) -> None:
-    """Weights in half precision, the taught words, and the card."""
+def save(network: Any, taught: Sequence[str], folder: Path, card: dict[str, Any], rows: TokenRows) -> None:
+    """Weights in half precision, the taught words with what is known of them, and the card.
+
+    Args:
+        rows: Of the taught words, in their order.
+    """
+    import torch
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / (WEIGHTS + ".partial")
     save_file({name: value.half().contiguous() for name, value in network.state_dict().items()}, partial)
     partial.replace(folder / WEIGHTS)
+    known = {"flags": torch.from_numpy(rows.flags).half(), "vectors": torch.from_numpy(rows.vectors).half()}
+    save_file(known, folder / KNOWN)
     (folder / WORDS).write_text("\n".join(taught) + "\n", "utf-8")
     about = {"network": asdict(network.config), **card}
     (folder / CARD).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def load(folder: Path) -> tuple[Any, list[str], dict[str, Any]]:
-    """(network, taught words, card).
+@dataclass(frozen=True)
+class Loaded:
+    """What a folder of weights holds."""
+
+    network: Any
+    taught: list[str]
+    known: TokenRows
+    """Of the taught words."""
+    card: dict[str, Any]
+
+
+def load(folder: Path) -> Loaded:
+    """The fitted parser in a folder.
 
     Raises:
         IntegrityError: A file is missing, damaged or of another version.
@@ -123,9 +145,15 @@ def load(folder: Path) -> tuple[Any, list[str], dict[str, Any]]:
         taught = (folder / WORDS).read_text("utf-8").split("\n")[:-1]
         network = ParserNetwork(NetworkConfig(**card["network"]))
         network.load_state_dict({name: value.float() for name, value in load_file(folder / WEIGHTS).items()})
+        known = {name: value.float().numpy() for name, value in load_file(folder / KNOWN).items()}
+        count = len(taught)
+        none = np.zeros((count, 0), np.int64)
+        rows = TokenRows(np.arange(1, count + 1), none, known["flags"], known["vectors"])
+        if len(rows.flags) != count or len(rows.vectors) != count:
+            raise ValueError("not as many words as rows")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise IntegrityError(
             f"the planner's weights in '{folder}' cannot be used ({type(error).__name__}); fit them again with "
             "embodied fit planner=embedded"
         ) from error
-    return network, taught, card
+    return Loaded(network, taught, rows, card)
