@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from embodied.planning.checks import MOVES, check_steps, relation_of
 from embodied.planning.places import Place, checked_place, label
+from embodied.planning.sequence import workable
 from embodied.types import DescribedObject, Goal, Plan, PlanFailure, PlanStep, Predicate, SceneDescription, Subgoal
 
 Point = NDArray[np.float64]
@@ -26,6 +27,8 @@ BORDER_M = 0.002
 """Left free at the border of what things are put on."""
 DISC_ROOM = 0.57
 """Half a side of the square that centres on a disc may lie in, in radii: its corners are 0.8 from the middle."""
+OVERHANG = 0.5
+"""At least so much of a thing's half extents lies on what it is put on, where there is no room for more."""
 _UP = np.array([0.0, 0.0, 1.0])
 _WAYS = {"in_front_of": (-1, 0, 0), "left_of": (0, 1, 0), "right_of": (0, -1, 0), "behind": (1, 0, 0)}
 """Directions in B."""
@@ -131,6 +134,10 @@ def ground(
         failure = PlanFailure("impossible", "the arm stands where it is: it can reach and touch things, not go to them")
     if failure is not None:
         return failure
+    ordered = workable(steps, scene)
+    if isinstance(ordered, PlanFailure):
+        return ordered
+    steps = ordered
     grounder = _Grounder(scene, context, steps)
     subgoals: list[Subgoal] = []
     for step in steps:
@@ -156,7 +163,9 @@ def _grid(room: Point, pitch: Point) -> list[tuple[float, float]]:
 
     They are as far apart as they can be: fingers have to come between the things.
     """
-    counts = np.clip(np.floor(2 * room / pitch + 1e-9).astype(int) + 1, 1, 9)
+    counts = np.full(2, 9)
+    if pitch.all():
+        counts = np.clip(np.floor(2 * room / pitch + 1e-9).astype(int) + 1, 1, 9)
     ends = np.maximum(room - BORDER_M, 0.0)
     xs, ys = (np.linspace(-r, r, n) if n > 1 else np.zeros(1) for n, r in zip(counts, ends, strict=True))
     return sorted(((float(x), float(y)) for x in xs for y in ys), key=lambda o: (round(np.hypot(*o), 6), o))
@@ -293,16 +302,31 @@ class _Grounder:
     def _free_spot(self, moved: DescribedObject, support: DescribedObject) -> Point | None:
         """Centre in B of a free spot on a thing, None where all are taken: its middle for one thing, else a grid."""
         half, mine = np.asarray(support.half_extents_m), np.asarray(moved.half_extents_m)
-        pitch = 2 * mine[:2] + self.context.clearance_m
-        offsets = [(0.0, 0.0)]
-        if support.role != "object" and self.demand[support.id] > 1:
-            room = half[:2] * DISC_ROOM if support.kind == "disc" else half[:2] - mine[:2]
-            offsets = _grid(room, pitch)
-        for x, y in offsets:
+        free = []
+        for x, y in self._offsets(half, mine, support):
             spot = self._b(support) + np.array([x, y, half[2] + mine[2]])
             if not self._taken(spot, moved):
-                return spot
-        return None
+                if self._reached(spot):
+                    return spot
+                free.append(spot)
+        return free[0] if free else None
+
+    def _offsets(self, half: Point, mine: Point, support: DescribedObject) -> list[tuple[float, float]]:
+        """Spots of a thing's top, (x, y) from its middle, the best first."""
+        middle = (0.0, 0.0)
+        if support.role == "object":
+            return [middle]
+        room = half[:2] * DISC_ROOM if support.kind == "disc" else half[:2] - mine[:2]
+        demand = self.demand[support.id]
+        spread = _grid(room, 2 * mine[:2] + self.context.clearance_m)
+        if len(spread) < demand:
+            # Turned things fill their boxes only in part, and may stand out over a border.
+            room = room if support.kind == "disc" else half[:2] - OVERHANG * mine[:2]
+            spread = _grid(room, 2 * mine[:2])
+        return [*([middle] if demand <= 1 else []), *spread, *_grid(room, np.zeros(2))]
+
+    def _reached(self, spot: Point) -> bool:
+        return self.context.envelope is None or self.context.envelope.contains(spot)
 
     def _taken(self, spot: Point, moved: DescribedObject) -> bool:
         """Another object is where the moved one would have its centre at `spot`, in B."""
