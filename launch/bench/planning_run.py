@@ -133,7 +133,7 @@ class _Attempt:
         return {
             **row, "planned": not on_paper, "executed": not acted, "why": "; ".join(why),
             "reached": sum(subgoal.reached for subgoal in report.subgoals), "retries": report.retries,
-            "replans": report.replans, "steps": report.steps, "disturbance": happened,
+            "step_backs": report.step_backs, "replans": report.replans, "steps": report.steps, "disturbance": happened,
         }  # fmt: skip
 
     def _plan(self) -> Plan | PlanFailure:
