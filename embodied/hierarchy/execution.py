@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embodied.facts import all_facts, holds
-from embodied.hierarchy.handling import HANDLED_SKILLS, Handling, shown_with
+from embodied.hierarchy.handling import HANDLED_SKILLS, Astray, Handling, astray_now, shown_with
 from embodied.hierarchy.monitor import (
     Entry,
     ExecutionReport,
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 CLOSED_SKILLS = frozenset({"reach", "touch"})
 """Skills that keep the gripper closed whatever the controller says of it."""
-
-
 class Execution:
     """One execution of one plan."""
 
@@ -208,7 +206,7 @@ class Execution:
         """Takes the thing where it shall be, stage by stage; what made that impossible, empty where nothing did."""
         controller, spec, thing = self.x.controllers[subgoal.skill], self.env.spec, subgoal.goal.entity
         handling = Handling(subgoal.skill, thing, subgoal.goal.value, subgoal.tolerance_m, self.config.handling)
-        self.rise_due = False
+        self.rise_due, mover, astray = False, self._mover(), Astray()
         for _ in range(subgoal.max_steps):
             command = handling.command(self.observation, self.state)
             self.grasp = command.fingers if command.fingers.press_m else None
@@ -216,7 +214,9 @@ class Execution:
                 break
             action = np.zeros(spec.action_width, dtype=np.float32)
             if command.goal is not None:
-                action[:] = controller.act(shown_with(self.observation, thing), command.goal)
+                astray = astray_now(astray, command, self._gripper())
+                acting = mover if mover is not None and astray.gone else controller
+                action[:] = acting.act(shown_with(self.observation, thing), command.goal)
                 slow_down(action, spec, command.pace)
                 self.env.set_goal(command.goal)
             set_fingers(action, spec, self.observation, command.fingers)

@@ -59,7 +59,8 @@ def references(subgoal: Subgoal, state: SceneState) -> dict[str, np.ndarray]:
 def displaced(before: dict[str, np.ndarray], state: SceneState, limit_m: float) -> str | None:
     """The first of the things that is now further than `limit_m` from where it was, not by the gripper's own touch."""
     for entity in state.entities:
-        if entity.id in before and np.linalg.norm(before[entity.id] - np.asarray(entity.center_b_m)) > limit_m:
-            if ("gripper", entity.id) not in state.contacts and (entity.id, "gripper") not in state.contacts:
-                return entity.id
+        touched = tuple(sorted(("gripper", entity.id))) in state.contacts
+        here = np.asarray(entity.center_b_m)
+        if entity.id in before and not touched and np.linalg.norm(before[entity.id] - here) > limit_m:
+            return entity.id
     return None

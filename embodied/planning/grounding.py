@@ -146,6 +146,8 @@ def ground(
             return subgoal
         if context.refuse_unreachable and not context.in_reach(subgoal, scene):
             return _unreachable(subgoal, scene, context)
+        if context.refuse_unreachable and (far := grounder.out_of_reach(step)) is not None:
+            return far
         subgoals.append(subgoal)
     return Plan(instruction, tuple(subgoals), planner)
 
@@ -181,6 +183,8 @@ class _Grounder:
     things: dict[str, DescribedObject] = field(init=False)
     demand: Counter[str] = field(init=False)
     """How many things there have to be room for on each: what lies there now and what the plan brings."""
+    lifted: set[str] = field(default_factory=set)
+    """Things that an earlier step has moved."""
 
     def __post_init__(self) -> None:
         self.things = {item.id: item for item in self.scene.objects}
@@ -188,6 +192,20 @@ class _Grounder:
         brought = {(thing, relation[1]) for thing, relation in relations if relation and relation[0] in ("in", "on")}
         there = {f.predicate.args for f in self.scene.facts if f.predicate.name == "in" and f.probability >= 0.5}
         self.demand = Counter(support for _, support in brought | there)
+
+    def out_of_reach(self, step: PlanStep) -> PlanFailure | None:
+        """Why the thing that a step moves cannot be taken from where the scene has it."""
+        envelope = self.context.envelope
+        if envelope is None or step.skill not in MOVES or step.args[0] in self.lifted:
+            return None
+        self.lifted.add(step.args[0])
+        thing = next(item for item in self.scene.objects if item.id == step.args[0])
+        if envelope.contains(self._b(thing)):
+            return None
+        x, y, z = self._b(thing)
+        return PlanFailure(
+            "unreachable", f"the {label(thing)} is at ({x:.2f}, {y:.2f}, {z:.2f}), out of reach ({envelope})"
+        )
 
     def subgoal(self, step: PlanStep) -> Subgoal | PlanFailure:
         target = self._target(step)

@@ -17,8 +17,8 @@ def workable(steps: Sequence[PlanStep], scene: SceneDescription) -> tuple[PlanSt
     """The same steps in an order in which each can be done, with steps added that uncover things.
 
     A step that would move what an earlier step has covered comes before that one; what lies on a thing from the
-    beginning goes where a later step puts it, else to a free spot on what carries the pile. The order that was asked for
-    is kept wherever it can be.
+    beginning goes where a later step puts it, else to a free spot on what carries the pile. The order that was
+    asked for is kept wherever it can be.
 
     Returns:
         `PlanFailure` `impossible`: what would have to be taken away is to be left alone, or nothing is known that it
