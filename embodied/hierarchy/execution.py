@@ -70,7 +70,8 @@ class Execution:
         self.moved_meanwhile: str | None = None
         """What a target was computed from and has been moved during the attempt."""
         self.references: dict[str, FloatArray] = {}
-        self.observation: Observation
+        self.observation: Observation = None  # type: ignore[assignment]
+        """The last one; set before anything is asked of a controller."""
 
     def execute(self, observation: Observation | None) -> ExecutionReport:
         self.state = self.env.scene_state()
@@ -331,7 +332,7 @@ class Execution:
         for _ in range(steps):
             if entry is not None and self._out_of_steps():
                 return
-            action = hold_action(self.env.spec)
+            action = hold_action(self.env.spec, self.observation)
             if self.grasp is not None:
                 set_fingers(action, self.env.spec, self.observation, self.grasp)
             self._take(action, nothing_wanted(self.env.spec), "hold", None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -94,7 +94,10 @@ class GroundingContext:
     """For things that are moved."""
     move_max_steps: int = 150
     drive_tolerance_m: float = 0.45
-    drive_max_steps: int = 1000
+    drive_max_steps: int = 2000
+    way: Callable[[Sequence[float] | None, Sequence[float]], str] | None = None
+    """Says why a robot that drives cannot come from one place of the world to another, empty where it can; the first
+    is None for where it is now."""
 
     @classmethod
     def for_robot(cls, robot: str, refuse_unreachable: bool = True) -> GroundingContext:
@@ -140,6 +143,7 @@ def ground(
     steps = ordered
     grounder = _Grounder(scene, context, steps)
     subgoals: list[Subgoal] = []
+    here: Sequence[float] | None = None
     for step in steps:
         subgoal = grounder.subgoal(step)
         if isinstance(subgoal, PlanFailure):
@@ -148,6 +152,10 @@ def ground(
             return _unreachable(subgoal, scene, context)
         if context.refuse_unreachable and (far := grounder.out_of_reach(step)) is not None:
             return far
+        if step.skill == "go_to" and context.way is not None:
+            if blocked := context.way(here, subgoal.target_m):
+                return PlanFailure("unreachable", f"go_to({step.args[0]}): {blocked}")
+            here = subgoal.target_m
         subgoals.append(subgoal)
     return Plan(instruction, tuple(subgoals), planner)
 

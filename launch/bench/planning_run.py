@@ -15,7 +15,7 @@ from embodied.planning.grounding import GroundingContext, ground
 from embodied.planning.simulation import Impossible, simulate
 from embodied.protocols import Controller, Describer, Planner
 from embodied.rng import child_generator, child_seed
-from embodied.types import SKILLS, Plan, PlanFailure, PlanStep, SceneDescription, SceneState
+from embodied.types import Plan, PlanFailure, PlanStep, SceneDescription, SceneState
 from robots.arrange import scatter
 from robots.disturb import Disturber
 
@@ -36,6 +36,8 @@ class Worlds:
 
     _open: dict[str, CheckedSceneEnv | JobFailed] = field(default_factory=dict)
     _controllers: dict[str, Mapping[str, Controller]] = field(default_factory=dict)
+    """By scene."""
+    _contexts: dict[str, GroundingContext] = field(default_factory=dict)
 
     def of(self, scene: str) -> CheckedSceneEnv:
         """The scene with a robot in it.
@@ -54,11 +56,17 @@ class Worlds:
             raise found
         return found
 
-    def controllers(self, robot: str) -> Mapping[str, Controller]:
-        """The zoo's, by skill."""
-        if robot not in self._controllers:
-            self._controllers[robot] = build.controllers_for(SKILLS, robot, "")
-        return self._controllers[robot]
+    def context(self, scene: str) -> GroundingContext:
+        """What grounding has to know of a scene."""
+        if scene not in self._contexts:
+            self._contexts[scene] = build.grounding_context(self.of(scene))
+        return self._contexts[scene]
+
+    def controllers(self, scene: str) -> Mapping[str, Controller]:
+        """The zoo's, by skill, for the robot of a scene."""
+        if scene not in self._controllers:
+            self._controllers[scene] = build.acting_controllers(self.of(scene), "")
+        return self._controllers[scene]
 
     def close(self) -> None:
         """Closes all."""
@@ -113,7 +121,7 @@ class _Attempt:
         self._start = world.scene_state()
         _check_ids(line.wish, self._start)
         self._describer: Describer = build.make_describer(setting.describer, world)
-        self._context = GroundingContext.for_robot(world.spec.robot)
+        self._context = worlds.context(line.path)
 
     def row(self) -> Row:
         """Plans, and acts where something is to be done."""
@@ -165,7 +173,7 @@ class _Attempt:
             if disturb is not None:
                 disturb(record.state)
 
-        controllers = self._worlds.controllers(world.spec.robot)
+        controllers = self._worlds.controllers(self._line.path)
         executor = Executor(
             world, controllers, self._describer, self._planner, observers=(follow,), ground=self._ground
         )
