@@ -13,21 +13,28 @@ import numpy as np
 
 from embodied.errors import JobFailed, UserError
 from embodied.protocols import Controller, Describer, Planner
-from embodied.types import SKILLS, BaseFrame, Episode, Frame, SceneState
+from embodied.types import SKILLS, BaseFrame, Episode, Frame, Observation, SceneState
 
 from .catalogue import scene_names, task_names
 
 if TYPE_CHECKING:
+    from embodied.hierarchy.executor import ExecutorConfig
     from embodied.learning.datasets.recorder import EpisodeSink
-    from embodied.run.parts import RecorderMaker
     from embodied.planning.grounding import GroundingContext
+    from embodied.run.parts import RecorderMaker
     from robots.base import CheckedSceneEnv
     from robots.goal_layout import GoalLayout
+    from vlm_describer.calibration import Calibration
+    from vlm_describer.seeing import Looker
 
     from .planners import PlannerSettings
 
 Base = tuple[float, float, float, float]
 """A robot's base by hand: x, y, z (m, world) and yaw (degrees)."""
+
+
+LONGEST_S = 80.0
+"""Of an execution, by the scene's clock."""
 
 
 class Scene(Protocol):
@@ -189,15 +196,23 @@ def make_seer(name: str, sight: Sight, base: BaseFrame | None) -> Describer:
     """
     from vlm_describer.seeing import SeeingDescriber
 
+    looker, calibration = make_looker(name, sight)
+    return SeeingDescriber(name, looker, calibration, base)
+
+
+def make_looker(name: str, sight: Sight) -> tuple[Looker, Calibration]:
+    """Who finds and names things in frames, and what its confidences mean.
+
+    Raises:
+        UserError: Its model cannot be had.
+    """
     if name == "clip":
         from vlm_describer.clip import load_clip_looker
 
-        looker, calibration = load_clip_looker(sight.model, sight.pretrained, sight.vocabulary)
-        return SeeingDescriber(name, looker, calibration, base)
+        return load_clip_looker(sight.model, sight.pretrained, sight.vocabulary)
     from vlm_describer.blip import load_blip_looker
 
-    speaker, calibration = load_blip_looker(sight.model)
-    return SeeingDescriber(name, speaker, calibration, base)
+    return load_blip_looker(sight.model)
 
 
 def make_planner(
@@ -251,6 +266,18 @@ def acting_controllers(world: CheckedSceneEnv, run: str) -> dict[str, Controller
 
     floor = world.floor()
     return {skill: RoadController(controller, floor) for skill, controller in found.items()}
+
+
+def executor_config(world: CheckedSceneEnv) -> ExecutorConfig:
+    """Bounds of an execution: as many seconds for every robot."""
+    from embodied.hierarchy.executor import ExecutorConfig
+
+    return ExecutorConfig(max_total_steps=round(LONGEST_S * world.spec.control_hz))
+
+
+def observed(world: CheckedSceneEnv) -> Observation:
+    """What a world that is open shows now: after one control period of holding still."""
+    return world.step(np.zeros(world.spec.action_width, dtype=np.float32)).observation
 
 
 def grounding_context(world: CheckedSceneEnv, refuse_unreachable: bool = True) -> GroundingContext:

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 CLOSED_SKILLS = frozenset({"reach", "touch"})
 """Skills that keep the gripper closed whatever the controller says of it."""
+
+
 class Execution:
     """One execution of one plan."""
 
@@ -83,7 +85,9 @@ class Execution:
             while self.queue and self.failure is None:
                 self._step_back()
                 self._advance()
+            self._withdraw()
             self._hold_still(self._hold_steps(), None)
+            self._look_again()
             if self.failure is not None or not self._step_back():
                 break
         self._judge_again()
@@ -162,6 +166,22 @@ class Execution:
         if refused is not None:
             undone.why, self.failure = f"{undone.why}, then undone; not again: {refused.message}", refused
         return True
+
+    def _withdraw(self) -> None:
+        """An arm whose work is judged from pictures goes out of them, unless it holds something."""
+        if self.x.withdraw is None or self.grasp is not None or self.spoilt:
+            return
+        for taken in range(self.config.rest_steps):
+            action = self.x.withdraw(self.observation, taken)
+            if action is None:
+                return
+            self._take(action, nothing_wanted(self.env.spec), "rise", None)
+
+    def _look_again(self) -> None:
+        """Facts are those that are seen now."""
+        if self.x.withdraw is not None:
+            self.x.describer.describe(self.x.look())
+            self.state = self.env.scene_state()
 
     def _note(self, text: str) -> None:
         self.recoveries.append(f"step {self.steps}: {text}")
@@ -341,6 +361,7 @@ class Execution:
         """Targets of all that is ahead, in the scene as it is now described; why not, where the next has none."""
         if self.x.ground is None or not self.queue:
             return None
+        self._withdraw()
         scene = self.x.describer.describe(self.x.look())
         ahead = [step_of(entry.subgoal) for entry in self.queue]
         plan = self.x.ground(ahead, scene)
@@ -375,6 +396,7 @@ class Execution:
         if planner is None or ground is None or not self.plan.instruction or spent or self.spoilt:
             return
         self.replans += 1
+        self._withdraw()
         scene = self.x.describer.describe(self.x.look())
         if isinstance(planner, RemindedPlanner):
             tried = [e for e in self.entries if e.attempts]

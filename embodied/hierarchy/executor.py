@@ -11,10 +11,12 @@ from embodied.hierarchy.handling import HandlingConfig
 from embodied.hierarchy.monitor import ExecutionReport, StepRecord
 from embodied.hierarchy.operator import Operator
 from embodied.protocols import Controller, Describer, Planner, SceneEnv
-from embodied.types import Frame, Observation, Plan, PlanFailure, PlanStep, SceneDescription
+from embodied.types import FloatArray, Frame, Observation, Plan, PlanFailure, PlanStep, SceneDescription
 
 Ground = Callable[[Sequence[PlanStep], SceneDescription], Plan | PlanFailure]
 """Grounding with everything but steps and scene already given."""
+Withdraw = Callable[[Observation, int], FloatArray | None]
+"""The next action, (A,), of an arm on its way out of the picture, of which so many were taken; None: it is there."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class ExecutorConfig:
     """Progress smaller than this is none."""
     hold_s: float = 0.5
     """Holding still before the final facts are read."""
+    rest_steps: int = 40
+    """Longest way of an arm to where it hides nothing."""
     handling: HandlingConfig = field(default_factory=HandlingConfig)
     """How things are picked up, moved and let go."""
 
@@ -67,6 +71,7 @@ class Executor:
         ground: Ground | None = None,
         look: Callable[[], Sequence[Frame]] = tuple,
         operator: Operator | None = None,
+        withdraw: Withdraw | None = None,
     ) -> None:
         """
         Args:
@@ -79,6 +84,7 @@ class Executor:
             ground: Turns a new description into targets; without it retries keep their targets and nothing is
                 replanned.
             look: The frames that the describer is shown; none for one that needs no picture.
+            withdraw: Leads an arm to where it hides nothing; what is described then decides. None: nothing is hidden.
             operator: Asked after each control step whether somebody wants something else.
         """
         self.env = env
@@ -90,6 +96,7 @@ class Executor:
         self.ground = ground
         self.look = look
         self.operator = operator
+        self.withdraw = withdraw
 
     def run(self, plan: Plan, observation: Observation | None = None) -> ExecutionReport:
         """Carries the plan out and reports; what cannot be done for want of a controller is said before moving.

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from embodied.errors import JobFailed, UserError
-from embodied.hierarchy.executor import Executor
+from embodied.hierarchy.executor import Executor, Withdraw
 from embodied.hierarchy.monitor import ExecutionReport, StepRecord
+from embodied.hierarchy.perceived import PerceivedEnv
 from embodied.planning.conditions import Watch, Wish
 from embodied.planning.grounding import GroundingContext, ground
 from embodied.planning.simulation import Impossible, simulate
-from embodied.protocols import Controller, Describer, Planner
+from embodied.protocols import Controller, Describer, Planner, SceneEnv
 from embodied.rng import child_generator, child_seed
-from embodied.types import Plan, PlanFailure, PlanStep, SceneDescription, SceneState
+from embodied.types import EntityState, Plan, PlanFailure, PlanStep, SceneDescription, SceneState
 from robots.arrange import scatter
 from robots.disturb import Disturber
 
 from .. import build
 from ..outcome import cpu_seconds
+from ..seeing import PerceivedDescriber, perceived
 from .instructions import Instruction
 from .table import Row
 
@@ -38,6 +42,7 @@ class Worlds:
     _controllers: dict[str, Mapping[str, Controller]] = field(default_factory=dict)
     """By scene."""
     _contexts: dict[str, GroundingContext] = field(default_factory=dict)
+    _seen: dict[str, PerceivedEnv] = field(default_factory=dict)
 
     def of(self, scene: str) -> CheckedSceneEnv:
         """The scene with a robot in it.
@@ -55,6 +60,12 @@ class Worlds:
         if isinstance(found, JobFailed):
             raise found
         return found
+
+    def seen(self, scene: str, describer: str) -> PerceivedEnv:
+        """The scene as its cameras show it."""
+        if scene not in self._seen:
+            self._seen[scene], _ = perceived(self.of(scene), describer)
+        return self._seen[scene]
 
     def context(self, scene: str) -> GroundingContext:
         """What grounding has to know of a scene."""
@@ -120,8 +131,18 @@ class _Attempt:
             scatter(world, child_generator(setting.seed, self._name))
         self._start = world.scene_state()
         _check_ids(line.wish, self._start)
-        self._describer: Describer = build.make_describer(setting.describer, world)
         self._context = worlds.context(line.path)
+        self._acted: SceneEnv = world
+        self._describer: Describer
+        self._withdraw: Withdraw | None = None
+        if setting.describer == "oracle":
+            self._describer = build.make_describer("oracle", world)
+        else:
+            seen = worlds.seen(line.path, setting.describer)
+            seen.start(build.observed(world))
+            self._acted, self._withdraw = seen, seen.withdraw
+            self._describer = PerceivedDescriber(seen, setting.describer)
+            self._start = world.scene_state()
 
     def row(self) -> Row:
         """Plans, and acts where something is to be done."""
@@ -156,11 +177,24 @@ class _Attempt:
         """What speaks against the plan when each of its steps does what it says; empty where nothing does."""
         watch = Watch(self._line.wish)
         try:
-            for state in simulate(plan, self._start):
+            for state in simulate(self._in_truth(plan), self._start):
                 watch.see(state)
         except Impossible as error:
             return str(error)
         return watch.against()
+
+    def _in_truth(self, plan: Plan) -> Plan:
+        """The plan about the simulator's ids: what was seen is the thing that is nearest to where it was seen."""
+        if self._acted is self._world:
+            return plan
+        names = {seen.id: _nearest(seen, self._start) for seen in self._acted.scene_state().entities}
+
+        def renamed(arg: str) -> str:
+            side, colon, thing = arg.rpartition(":")
+            return f"{side}{colon}{names.get(thing, thing)}"
+
+        subgoals = [replace(s, args=tuple(renamed(arg) for arg in s.args)) for s in plan.subgoals]
+        return replace(plan, subgoals=tuple(subgoals))
 
     def _carry_out(self, plan: Plan) -> tuple[ExecutionReport, str, str]:
         """The report, what speaks against the outcome, and the disturbance."""
@@ -169,13 +203,22 @@ class _Attempt:
         disturb = self._disturber(plan)
 
         def follow(record: StepRecord) -> None:
-            watch.see(record.state)
+            del record
+            state = world.scene_state()
+            watch.see(state)
             if disturb is not None:
-                disturb(record.state)
+                disturb(state)
 
         controllers = self._worlds.controllers(self._line.path)
         executor = Executor(
-            world, controllers, self._describer, self._planner, observers=(follow,), ground=self._ground
+            self._acted,
+            controllers,
+            self._describer,
+            self._planner,
+            observers=(follow,),
+            ground=self._ground,
+            withdraw=self._withdraw,
+            config=build.executor_config(world),
         )
         report = executor.run(plan)
         return report, watch.against(), "" if disturb is None else disturb.happened
@@ -184,7 +227,8 @@ class _Attempt:
         if self._setting.disturb == "false":
             return None
         kind = "any" if self._setting.disturb == "true" else self._setting.disturb
-        about = tuple(dict.fromkeys(arg.rpartition(":")[2] for subgoal in plan.subgoals for arg in subgoal.args))
+        steps = self._in_truth(plan).subgoals
+        about = tuple(dict.fromkeys(arg.rpartition(":")[2] for subgoal in steps for arg in subgoal.args))
         return Disturber(self._world, kind, child_seed(self._setting.seed, self._name), about)
 
 
@@ -197,6 +241,14 @@ def _check_ids(wish: Wish, state: SceneState) -> None:
     for fact in wish.facts():
         if unknown := [arg for arg in fact.args if arg not in ids]:
             raise UserError(f"{fact}: there is no '{unknown[0]}' in the scene; there are: {', '.join(sorted(ids))}")
+
+
+def _nearest(seen: EntityState, state: SceneState) -> str:
+    """Id of the thing that was seen: of those as movable as it, the one whose middle is nearest."""
+    alike = [e for e in state.entities if (e.role == "object") == (seen.role == "object") and e.role != "place"]
+    if seen.kind == "table":
+        alike = [e for e in alike if e.kind == "table"] or alike
+    return min(alike, key=lambda e: float(np.linalg.norm(np.subtract(e.position_m, seen.position_m))), default=seen).id
 
 
 def _told(plan: Plan) -> str:
