@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from embodied.errors import JobFailed, UserError
-from embodied.protocols import Controller, Describer, Planner
-from embodied.types import SKILLS, BaseFrame, Episode, Frame, Observation, SceneState
+from embodied.protocols import Controller, Describer, Planner, SceneEnv
+from embodied.types import SKILLS, BaseFrame, Episode, Frame, Observation, SceneDescription, SceneState
 
 from .catalogue import scene_names, task_names
 
@@ -273,6 +273,41 @@ def executor_config(world: CheckedSceneEnv) -> ExecutorConfig:
     from embodied.hierarchy.executor import ExecutorConfig
 
     return ExecutorConfig(max_total_steps=round(LONGEST_S * world.spec.control_hz))
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A world as somebody sees it who acts in it."""
+
+    world: SceneEnv
+    describer: Describer
+    tell: Callable[[], SceneDescription]
+    """What is known now, without another look."""
+    withdraw: Withdraw | None = None
+    """How an arm gets out of the cameras' way; None where nothing is in the way of knowing."""
+
+
+def watched(world: CheckedSceneEnv, describer: str, seen: PerceivedEnv | None = None) -> Watched:
+    """A world that is open as a describer knows it: the simulator's state, or what cameras show.
+
+    Args:
+        world: The world.
+        describer: `oracle`, `clip` or `blip`.
+        seen: A perceived world of it that was made before, to be begun anew.
+
+    Raises:
+        UserError: The describer's model cannot be had.
+        JobFailed: Nothing is seen.
+    """
+    if describer == "oracle":
+        oracle = make_describer(describer, world)
+        return Watched(world, oracle, lambda: oracle.describe(()))
+    from .seeing import PerceivedDescriber, perceived
+
+    seen = seen if seen is not None else perceived(world, describer)[0]
+    seen.start(observed(world))
+    told = PerceivedDescriber(seen, describer)
+    return Watched(seen, told, told.tell, seen.withdraw)
 
 
 def observed(world: CheckedSceneEnv) -> Observation:

@@ -66,18 +66,23 @@ class KeyOperator:
         return Order("replace", step)
 
 
+def refuse_inoperable(execute: bool) -> None:
+    """
+    Raises:
+        UserError: There is nothing to operate, or no terminal to do it from.
+    """
+    if not execute:
+        raise UserError("interactive=true is about a robot that moves: it belongs to execute=true")
+    if not sys.stdin.isatty():
+        raise UserError("interactive=true needs a terminal: standard input is none; leave it out")
+
+
 @contextlib.contextmanager
 def operating(
     plan: Plan | PlanFailure, say: Callable[[str], None], terminal: TextIO | None = None
 ) -> Iterator[KeyOperator]:
-    """The operator at a terminal, whose keys are read as they are pressed until the context ends.
-
-    Raises:
-        UserError: There is no terminal.
-    """
+    """The operator at a terminal, whose keys are read as they are pressed until the context ends."""
     terminal = terminal if terminal is not None else sys.stdin
-    if not terminal.isatty():
-        raise UserError("interactive=true needs a terminal: standard input is none; leave it out")
     import termios
     import tty
 

@@ -85,7 +85,9 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
 def build_point_scene(
     scene: str | Path, at_m: tuple[float, float, float], radius_m: float, out_dir: Path | None = None
 ) -> ArmScene:
-    """Adds the ball of Gymnasium-Robotics' point mazes (`assets/point/point.xml`) to a scene; else as `build_arm_scene`.
+    """Adds the ball of Gymnasium-Robotics' point mazes (`assets/point/point.xml`) to a scene.
+
+    Otherwise as `build_arm_scene`.
 
     Args:
         scene: A shipped scene's name or a path to an MJCF file.

@@ -22,6 +22,9 @@ MOVED_M = (0.03, 0.07)
 """How far a thing is moved, as the table allows."""
 SLIP_M = 0.06
 """A thing that slips falls so far beside the gripper: clear of the fingers."""
+EDGE_M = 0.05
+"""A thing is dropped no nearer than this to an edge."""
+FALL_M = 0.4
 LEVEL_M = 0.004
 """A thing is moved only to where what is under it is as high."""
 BUMP_STEPS = 2
@@ -120,12 +123,18 @@ class Disturber:
         sides = [-1.0, 1.0] if self._rng.random() < 0.5 else [1.0, -1.0]
         for side in sides:
             shift = self._env.frame.rotation @ np.array([side * SLIP_M, 0.0, 0.0])
-            position = np.asarray(self._env.scene_state().entity(thing).position_m)
-            height = self._arranger.support_height(thing, (position + shift)[:2])
-            over = height is not None and height > position[2] - 0.4
+            over = self._landing(thing, shift)
             if over and self._fits(thing, shift):
                 return f"dropped {thing}"
         return ""
+
+    def _landing(self, thing: str, shift: np.ndarray) -> bool:
+        """What a thing would fall on is near below and as high all round: it does not fall off an edge."""
+        position = np.asarray(self._env.scene_state().entity(thing).position_m) + shift
+        corners = [np.array([x, y]) for x in (-EDGE_M, 0.0, EDGE_M) for y in (-EDGE_M, 0.0, EDGE_M)]
+        heights = [self._arranger.support_height(thing, position[:2] + corner) for corner in corners]
+        known = [height for height in heights if height is not None and height > position[2] - FALL_M]
+        return len(known) == len(heights) and max(known) - min(known) <= 2 * LEVEL_M
 
     def _take(self, state: SceneState, held: str | None) -> str:
         thing = self._choice(held)

@@ -21,6 +21,7 @@ from embodied.run.progress import ProgressBar
 
 from .. import build
 from ..catalogue import DESCRIBERS, PLANNERS
+from ..planners import AskingPlanner
 from .instructions import Instruction, read_instructions
 from .machine import machine
 from .planning_run import Setting, Worlds, attempt
@@ -69,6 +70,8 @@ def _make_rows(config: KEYS, lines: Sequence[Instruction], setting: Setting, tab
                 raise UserError(f"line {line.line} ({line.scene}): {error}") from None
             table.append({**_key(line, variation), "feasible": line.feasible, **asdict(setting), **row, **machine()})
             bar.advance()
+    if isinstance(planner, AskingPlanner):
+        planner.close()
 
 
 def _key(line: Instruction, variation: int) -> Row:

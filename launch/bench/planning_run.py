@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embodied.errors import JobFailed, UserError
-from embodied.hierarchy.executor import Executor, Withdraw
+from embodied.hierarchy.executor import Executor
 from embodied.hierarchy.monitor import ExecutionReport, StepRecord
 from embodied.hierarchy.perceived import PerceivedEnv
 from embodied.planning.conditions import Watch, Wish
 from embodied.planning.grounding import GroundingContext, ground
+from embodied.planning.prompting import skills_of
 from embodied.planning.simulation import Impossible, simulate
-from embodied.protocols import Controller, Describer, Planner, SceneEnv
+from embodied.protocols import Controller, Planner
 from embodied.rng import child_generator, child_seed
 from embodied.types import EntityState, Plan, PlanFailure, PlanStep, SceneDescription, SceneState
 from robots.arrange import scatter
@@ -24,7 +25,8 @@ from robots.disturb import Disturber
 
 from .. import build
 from ..outcome import cpu_seconds
-from ..seeing import PerceivedDescriber, perceived
+from ..planners import AskingPlanner
+from ..seeing import perceived
 from .instructions import Instruction
 from .table import Row
 
@@ -132,17 +134,12 @@ class _Attempt:
         self._start = world.scene_state()
         _check_ids(line.wish, self._start)
         self._context = worlds.context(line.path)
-        self._acted: SceneEnv = world
-        self._describer: Describer
-        self._withdraw: Withdraw | None = None
-        if setting.describer == "oracle":
-            self._describer = build.make_describer("oracle", world)
-        else:
-            seen = worlds.seen(line.path, setting.describer)
-            seen.start(build.observed(world))
-            self._acted, self._withdraw = seen, seen.withdraw
-            self._describer = PerceivedDescriber(seen, setting.describer)
-            self._start = world.scene_state()
+        perceived = None if setting.describer == "oracle" else worlds.seen(line.path, setting.describer)
+        self._seeing = build.watched(world, setting.describer, perceived)
+        self._acted, self._describer = self._seeing.world, self._seeing.describer
+        self._start = world.scene_state()
+        if isinstance(planner, AskingPlanner):
+            planner.adapt(skills_of(world.spec.robot), self._refusal)
 
     def row(self) -> Row:
         """Plans, and acts where something is to be done."""
@@ -172,6 +169,10 @@ class _Attempt:
 
     def _ground(self, steps: Sequence[PlanStep], scene: SceneDescription) -> Plan | PlanFailure:
         return ground(steps, scene, self._context, instruction=self._line.words, planner=self._planner.name)
+
+    def _refusal(self, steps: Sequence[PlanStep], scene: SceneDescription) -> PlanFailure | None:
+        made = self._ground(steps, scene)
+        return made if isinstance(made, PlanFailure) else None
 
     def _against_on_paper(self, plan: Plan) -> str:
         """What speaks against the plan when each of its steps does what it says; empty where nothing does."""
@@ -217,7 +218,7 @@ class _Attempt:
             self._planner,
             observers=(follow,),
             ground=self._ground,
-            withdraw=self._withdraw,
+            withdraw=self._seeing.withdraw,
             config=build.executor_config(world),
         )
         report = executor.run(plan)
