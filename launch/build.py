@@ -18,7 +18,8 @@ from embodied.types import SKILLS, BaseFrame, Episode, Frame, Observation, Scene
 from .catalogue import scene_names, task_names
 
 if TYPE_CHECKING:
-    from embodied.hierarchy.executor import ExecutorConfig
+    from embodied.hierarchy.executor import ExecutorConfig, Withdraw
+    from embodied.hierarchy.perceived import PerceivedEnv
     from embodied.learning.datasets.recorder import EpisodeSink
     from embodied.planning.grounding import GroundingContext
     from embodied.run.parts import RecorderMaker

@@ -156,7 +156,7 @@ class Execution:
         self.step_backs += 1
         undone = self.done[first]
         self._note(f"stepped back to {call(undone.subgoal)}, which no longer held")
-        again = [e for e in self.done[first:] if e.subgoal.skill in MOVING_SKILLS]
+        again = [undone, *(e for e in self.done[first + 1 :] if self._is_undone(e.subgoal))]
         for entry in again:
             entry.reached = False
         self.done = [e for e in self.done if e not in again]
@@ -166,6 +166,9 @@ class Execution:
         if refused is not None:
             undone.why, self.failure = f"{undone.why}, then undone; not again: {refused.message}", refused
         return True
+
+    def _is_undone(self, subgoal: Subgoal) -> bool:
+        return subgoal.skill in MOVING_SKILLS and not stays(subgoal, self.state)
 
     def _withdraw(self) -> None:
         """An arm whose work is judged from pictures goes out of them, unless it holds something."""

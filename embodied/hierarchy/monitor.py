@@ -11,8 +11,8 @@ import numpy as np
 from embodied.facts import holds
 from embodied.types import FailureReason, FloatArray, Goal, Observation, Predicate, SceneState, Subgoal
 
-STILL_M = 0.005
-"""A gripper or robot that moved less than this is said not to have moved."""
+STILL_M = 0.015
+"""A gripper or robot that moved less than this is said not to have moved: an arm at home settles by 0.011 m."""
 LASTING = frozenset({"in", "on", "left_of", "right_of", "in_front_of", "behind", "near"})
 """Facts that still have to hold when the robot has come to rest."""
 Phase = Literal["rise", "hover", "go", "hold", "clear", "above", "down", "close", "up", "over", "lower", "open", "done"]
