@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from embodied.errors import JobFailed, UserError
-from embodied.protocols import Controller, Describer, Planner
-from embodied.types import BaseFrame, Episode, Frame, SceneState
+from embodied.protocols import Controller, Describer, Planner, SceneEnv
+from embodied.types import SKILLS, BaseFrame, Episode, Frame, Observation, SceneDescription, SceneState
 
 from .catalogue import scene_names, task_names
 
 if TYPE_CHECKING:
+    from embodied.hierarchy.executor import ExecutorConfig, Withdraw
+    from embodied.hierarchy.perceived import PerceivedEnv
     from embodied.learning.datasets.recorder import EpisodeSink
+    from embodied.planning.grounding import GroundingContext
     from embodied.run.parts import RecorderMaker
     from robots.base import CheckedSceneEnv
     from robots.goal_layout import GoalLayout
+    from vlm_describer.calibration import Calibration
+    from vlm_describer.seeing import Looker
 
     from .planners import PlannerSettings
 
 Base = tuple[float, float, float, float]
 """A robot's base by hand: x, y, z (m, world) and yaw (degrees)."""
+
+
+LONGEST_S = 80.0
+"""Of an execution, by the scene's clock."""
 
 
 class Scene(Protocol):
@@ -108,13 +119,12 @@ def choose_robot(scene: str, robot: str) -> str:
         still = StillScene(scene)
         robot = still.fitting_robot()
         still.close()
-    if robot == "fetch":
+    if robot in ("fetch", "point"):
         return robot
-    detail = {
-        "point": "the point robot cannot drive in scenes yet: only arms on table scenes are carried out",
-        "none": "no robot was asked for, or none fits: an arm needs things on a raised surface, a point a site 'start'",
-    }
-    raise JobFailed("unreachable", detail[robot])
+    raise JobFailed(
+        "unreachable",
+        "no robot was asked for, or none fits: an arm needs things on a raised surface, a point a site 'start'",
+    )
 
 
 def open_world(scene: str, robot: str, base: Base | None, out_dir: Path | None) -> CheckedSceneEnv:
@@ -124,15 +134,21 @@ def open_world(scene: str, robot: str, base: Base | None, out_dir: Path | None) 
         UserError: The scene cannot be used.
         JobFailed: No robot can act in it.
     """
-    from robots.base import checked
+    from robots.base import CheckedSceneEnv, checked
+    from robots.rooms import RoomsEnv
     from robots.tabletop import TabletopEnv
 
     if is_task(scene):
         raise UserError(
             f"scene={scene} is a task; plans are carried out in scenes: {', '.join(scene_names())} or a path"
         )
-    choose_robot(scene, robot)
-    env = checked(TabletopEnv(scene, base=base, out_dir=out_dir))
+    if choose_robot(scene, robot) == "point":
+        if base is not None:
+            raise UserError("base= places an arm; the point robot begins at the site 'start'")
+        env = checked(RoomsEnv(scene, out_dir=out_dir))
+    else:
+        env = checked(TabletopEnv(scene, base=base, out_dir=out_dir))
+    assert isinstance(env, CheckedSceneEnv)
     env.reset(0)
     return env
 
@@ -181,15 +197,23 @@ def make_seer(name: str, sight: Sight, base: BaseFrame | None) -> Describer:
     """
     from vlm_describer.seeing import SeeingDescriber
 
+    looker, calibration = make_looker(name, sight)
+    return SeeingDescriber(name, looker, calibration, base)
+
+
+def make_looker(name: str, sight: Sight) -> tuple[Looker, Calibration]:
+    """Who finds and names things in frames, and what its confidences mean.
+
+    Raises:
+        UserError: Its model cannot be had.
+    """
     if name == "clip":
         from vlm_describer.clip import load_clip_looker
 
-        looker, calibration = load_clip_looker(sight.model, sight.pretrained, sight.vocabulary)
-        return SeeingDescriber(name, looker, calibration, base)
+        return load_clip_looker(sight.model, sight.pretrained, sight.vocabulary)
     from vlm_describer.blip import load_blip_looker
 
-    speaker, calibration = load_blip_looker(sight.model)
-    return SeeingDescriber(name, speaker, calibration, base)
+    return load_blip_looker(sight.model)
 
 
 def make_planner(
@@ -229,13 +253,96 @@ def controllers_for(skills: Sequence[str], robot: str, run: str) -> dict[str, Co
     from embodied.learning.controller import load_zoo, open_controller, zoo_names
 
     # The controller for any table comes before those of Gymnasium's tasks, which offer some of its skills.
-    shipped = sorted(zoo_names(), key=lambda name: name != "tabletop")
+    # So does the one for the largest maze, which has the longest corridors.
+    shipped = sorted(zoo_names(), key=lambda name: name not in ("tabletop", "point_large"))
     offers = [open_controller(run)] if run else [load_zoo(name) for name in shipped]
     found: dict[str, Controller] = {}
     for controller in offers:
         if controller.manifest.robot == robot:
             found |= {skill: controller for skill in controller.manifest.skills if skill not in found}
     return {skill: controller for skill, controller in found.items() if skill in skills}
+
+
+def acting_controllers(world: CheckedSceneEnv, run: str) -> dict[str, Controller]:
+    """`controllers_for` every skill, for a world that is open: a point robot's drives along ways over its floor."""
+    found = controllers_for(SKILLS, world.spec.robot, run)
+    if world.spec.robot != "point":
+        return found
+    from embodied.hierarchy.roads import RoadController
+
+    floor = world.floor()
+    return {skill: RoadController(controller, floor) for skill, controller in found.items()}
+
+
+def executor_config(world: CheckedSceneEnv) -> ExecutorConfig:
+    """Bounds of an execution: as many seconds for every robot."""
+    from embodied.hierarchy.executor import ExecutorConfig
+
+    return ExecutorConfig(max_total_steps=round(LONGEST_S * world.spec.control_hz))
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A world as somebody sees it who acts in it."""
+
+    world: SceneEnv
+    describer: Describer
+    tell: Callable[[], SceneDescription]
+    """What is known now, without another look."""
+    withdraw: Withdraw | None = None
+    """How an arm gets out of the cameras' way; None where nothing is in the way of knowing."""
+
+
+def watched(world: CheckedSceneEnv, describer: str, seen: PerceivedEnv | None = None) -> Watched:
+    """A world that is open as a describer knows it: the simulator's state, or what cameras show.
+
+    Args:
+        world: The world.
+        describer: `oracle`, `clip` or `blip`.
+        seen: A perceived world of it that was made before, to be begun anew.
+
+    Raises:
+        UserError: The describer's model cannot be had.
+        JobFailed: Nothing is seen.
+    """
+    if describer == "oracle":
+        oracle = make_describer(describer, world)
+        return Watched(world, oracle, lambda: oracle.describe(()))
+    from .seeing import PerceivedDescriber, perceived
+
+    seen = seen if seen is not None else perceived(world, describer)[0]
+    seen.start(observed(world))
+    told = PerceivedDescriber(seen, describer)
+    return Watched(seen, told, told.tell, seen.withdraw)
+
+
+def observed(world: CheckedSceneEnv) -> Observation:
+    """What a world that is open shows now: after one control period of holding still."""
+    return world.step(np.zeros(world.spec.action_width, dtype=np.float32)).observation
+
+
+def grounding_context(world: CheckedSceneEnv, refuse_unreachable: bool = True) -> GroundingContext:
+    """What grounding has to know of a world that is open: an arm's reach, or the ways over a floor."""
+    from embodied.planning.grounding import GroundingContext
+
+    context = GroundingContext.for_robot(world.spec.robot, refuse_unreachable)
+    return replace(context, way=_blocked_ways(world)) if world.spec.robot == "point" else context
+
+
+def _blocked_ways(world: CheckedSceneEnv) -> Callable[[Sequence[float] | None, Sequence[float]], str]:
+    """Says why there is no way between two places of the world (from where the robot is, for None)."""
+    from embodied.hierarchy.roads import find_way
+
+    floor = world.floor()
+
+    def against(start_m: Sequence[float] | None, end_m: Sequence[float]) -> str:
+        here = world.scene_state().robot_position_m if start_m is None else start_m
+        (x, y, _), (u, v, _) = (world.frame.to_base(np.asarray(point)) for point in (here, end_m))
+        if find_way(floor, (float(x), float(y)), (float(u), float(v))) is not None:
+            return ""
+        return f"blocked by {', '.join(floor.movable)}" if floor.movable else "there is no way to it"
+
+    return against
 
 
 def one_thread() -> None:

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embodied.errors import JobFailed, UserError
-from embodied.planning.grounding import GroundingContext, ground
+from embodied.planning.grounding import ground
 from embodied.planning.plan import load_plan
 from embodied.planning.prompting import skills_of
 from embodied.planning.saycan import SayCanPlanner
-from embodied.protocols import Describer, Planner
+from embodied.protocols import Planner
 from embodied.types import SKILLS, Plan, PlanFailure, PlanStep, SceneDescription
 
 from . import build
+from .operating import operating, refuse_inoperable
 from .outcome import RESULT_FILE, RunFolder
 from .planners import AskingPlanner, PlannerSettings
 
@@ -31,6 +32,7 @@ KEYLESS = ("max_tokens", "retries")
 
 if TYPE_CHECKING:
     from embodied.hierarchy.monitor import ExecutionReport, StepRecord
+    from embodied.hierarchy.operator import Operator
     from robots.base import CheckedSceneEnv
 
     from .affordance import CriticAffordance
@@ -75,6 +77,7 @@ def plan(
     execute: bool = False,
     film: bool = True,
     out: str | Path | RunFolder | None = None,
+    interactive: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Planned:
     """Plans an instruction on a scene, and with `execute` carries it out.
@@ -93,12 +96,15 @@ def plan(
         film: Write the film and the timeline's pictures.
         out: Folder for all files; needed with `execute`. One that holds another run is refused; the same may be made
             again. A `RunFolder` was looked at already.
+        interactive: Keys of the terminal stop the robot, skip or replace the current subgoal.
         say: Takes progress, a line at a time.
 
     Raises:
         UserError: A name, file or value that has to be changed.
         JobFailed: No robot can act in the scene, or no controller offers a skill of the plan.
     """
+    if interactive:
+        refuse_inoperable(execute)
     if execute and out is None:
         raise UserError("out= is needed to carry a plan out: the film and the states are written there")
     steps = load_plan(saved) if saved else None
@@ -107,7 +113,7 @@ def plan(
         keys = {
             "scene": scene, "instruction": instruction, "planner": planner, "describer": describer, "robot": robot,
             "run": run, "execute": execute, "base": "" if base is None else ",".join(map(str, base)),
-            "plan": str(saved or ""), "film": film,
+            "plan": str(saved or ""), "film": film, "interactive": interactive,
         }  # fmt: skip
         folder = _looked_at(str(out), keys | settings_as_keys(settings))
     # Before the scene: a model that cannot be had is said at once.
@@ -115,12 +121,11 @@ def plan(
     try:
         compiled = folder.unmade if folder is not None and execute else None
         with contextlib.closing(build.open_world(scene, robot, base, compiled)) as world:
-            session = _Session(
-                world, build.make_describer(describer, world), instruction, run, refuse_unreachable=execute
-            )
+            session = _Session(world, describer, instruction, run, refuse_unreachable=execute)
             made = session.plan(asked, steps)
             if folder is not None and execute and isinstance(made.plan, Plan):
-                made = session.carry_out(made, film, folder, say)
+                with operating(made.plan, say) if interactive else contextlib.nullcontext() as operator:
+                    made = session.carry_out(made, film, folder, say, operator)
             elif folder is not None:
                 folder.discard(EVIDENCE)
             return replace(made, **used(asked))
@@ -161,10 +166,12 @@ class _Session:
     """One instruction in one world."""
 
     def __init__(
-        self, world: CheckedSceneEnv, describer: Describer, instruction: str, run: str, refuse_unreachable: bool
+        self, world: CheckedSceneEnv, describer: str, instruction: str, run: str, refuse_unreachable: bool
     ) -> None:
-        self._world, self._describer, self._instruction, self._run = world, describer, instruction, run
-        self._context = GroundingContext.for_robot(world.spec.robot, refuse_unreachable=refuse_unreachable)
+        self._world, self._instruction, self._run = world, instruction, run
+        self._seeing = seeing = build.watched(world, describer)
+        self._acted, self._describer = seeing.world, seeing.describer
+        self._context = build.grounding_context(world, refuse_unreachable)
         self._planner: Planner | None = None
         self._source = "saved"
         self._critics: CriticAffordance | None = None
@@ -197,14 +204,16 @@ class _Session:
             from .affordance import CriticAffordance
 
             controllers = build.controllers_for(SKILLS, self._world.spec.robot, self._run)
-            self._critics = CriticAffordance(controllers, self._ground, self._world.reset(0))
+            self._critics = CriticAffordance(controllers, self._ground, self._acted.reset(0))
             planner.affordance = self._critics
 
     def _against(self, steps: Sequence[PlanStep], seen: SceneDescription) -> PlanFailure | None:
         made = self._ground(steps, seen)
         return made if isinstance(made, PlanFailure) else None
 
-    def carry_out(self, made: Planned, film: bool, out: RunFolder, say: Callable[[str], None]) -> Planned:
+    def carry_out(
+        self, made: Planned, film: bool, out: RunFolder, say: Callable[[str], None], operator: Operator | None = None
+    ) -> Planned:
         """Moves the robot, and writes the evidence into `out` in place of what an earlier run of the same left."""
         from embodied.hierarchy.executor import Executor
 
@@ -212,14 +221,17 @@ class _Session:
 
         assert isinstance(made.plan, Plan)
         build.one_thread()
-        controllers = build.controllers_for(SKILLS, self._world.spec.robot, self._run)
-        executor = Executor(self._world, controllers, self._describer, self._planner, ground=self._ground)
+        controllers = build.acting_controllers(self._world, self._run)
+        executor = Executor(
+            self._acted, controllers, self._describer, self._planner, build.executor_config(self._world),
+            ground=self._ground, withdraw=self._seeing.withdraw, operator=operator,
+        )  # fmt: skip
         executor.check(made.plan)
         out.discard((RESULT_FILE, *(name for name in EVIDENCE if name not in SCENE)))
         out.write_config()
         folder = out.path
         names = [f"{s.skill}({', '.join(s.args)})" for s in made.plan.subgoals]
-        recorder = Recorder(self._world, folder, lambda: self._describer.describe(()), names, film)
+        recorder = Recorder(self._world, folder, self._seeing.tell, names, film)
 
         def progress(record: StepRecord) -> None:
             if self._critics is not None:

@@ -82,6 +82,60 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
     return ArmScene(model, target / COMPILED_NAME, text, robot, compiled_frame(model, robot), folder)
 
 
+def build_point_scene(
+    scene: str | Path, at_m: tuple[float, float, float], radius_m: float, out_dir: Path | None = None
+) -> ArmScene:
+    """Adds the ball of Gymnasium-Robotics' point mazes (`assets/point/point.xml`) to a scene.
+
+    Otherwise as `build_arm_scene`.
+
+    Args:
+        scene: A shipped scene's name or a path to an MJCF file.
+        at_m: The ball's centre in the world; its two joints slide along x and y from there.
+        radius_m: Of the ball.
+        out_dir: Where the files are written; a temporary folder without it.
+
+    Raises:
+        SceneError: The scene does not load, its assets cannot be found, or the ball cannot be added.
+    """
+    path = resolve_scene(scene)
+    spec = load_scene(path)
+    folder = None if out_dir is not None else tempfile.TemporaryDirectory(prefix="point_scene_")
+    target = Path(folder.name if folder is not None else out_dir).resolve()  # type: ignore[arg-type]
+    try:
+        with quiet():
+            prefix = _prepare(spec)
+            target.mkdir(parents=True, exist_ok=True)
+            _copy_assets(spec, path.parent, target)
+            _add_ball(spec, prefix, at_m, radius_m)
+            model, text = _write(spec, target)
+    except UserError:
+        raise
+    except OSError as error:
+        raise SceneError(f"cannot write the scene with its robot to '{target}': {error.strerror or error}") from None
+    except Exception as error:  # MuJoCo raises ValueError, FatalError and more
+        raise SceneError(f"the robot cannot be added to scene '{path}': {squeeze(error)}") from None
+    robot = RobotModel(name="point", body_prefix=prefix, base_body=f"{prefix}particle")
+    return ArmScene(model, target / COMPILED_NAME, text, robot, BaseFrame(at_m, 0.0), folder)
+
+
+def _add_ball(spec: mujoco.MjSpec, prefix: str, at_m: tuple[float, float, float], radius_m: float) -> None:
+    ball = spec.worldbody.add_body(name=f"{prefix}particle", pos=at_m)
+    ball.add_geom(
+        name=f"{prefix}ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius_m, 0, 0], density=1000.0, margin=0.002,
+        condim=1, friction=[0.5, 0.1, 0.1], contype=1, conaffinity=1, rgba=[0.3, 0.6, 0.3, 1.0],
+    )  # fmt: skip
+    for axis, way in (("x", [1, 0, 0]), ("y", [0, 1, 0])):
+        joint = ball.add_joint(
+            name=f"{prefix}ball_{axis}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=way, damping=1.0, limited=False
+        )
+        motor = spec.add_actuator(
+            name=f"{prefix}motor_{axis}", target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT, ctrlrange=[-1.0, 1.0],
+            ctrllimited=True,
+        )  # fmt: skip
+        motor.gear[0] = 100.0
+
+
 def _prepare(spec: mujoco.MjSpec) -> str:
     """Makes a scene ready to take an arm in; the prefix that the arm's names may have there."""
     _bake_inertias(spec)

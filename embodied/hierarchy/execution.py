@@ -1,14 +1,15 @@
-"""One execution of one plan: drive, watch, retry, replan once, else stop; the robot holds at the end."""
+"""One execution of one plan: drive, watch, retry, step back, replan, else stop; the robot holds at the end."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from embodied.facts import all_facts, holds
-from embodied.hierarchy.handling import HANDLED_SKILLS, Handling, shown_with
+from embodied.hierarchy.handling import HANDLED_SKILLS, Astray, Handling, astray_now, shown_with
 from embodied.hierarchy.monitor import (
     Entry,
     ExecutionReport,
@@ -16,7 +17,6 @@ from embodied.hierarchy.monitor import (
     Phase,
     StepRecord,
     call,
-    lasts,
     same_step,
 )
 from embodied.hierarchy.motion import (
@@ -30,6 +30,8 @@ from embodied.hierarchy.motion import (
     way_to_touch,
     way_up,
 )
+from embodied.hierarchy.operator import Order
+from embodied.hierarchy.recovery import MOVING_SKILLS, displaced, first_undone, references, stays, step_of
 from embodied.protocols import Controller, RemindedPlanner
 from embodied.types import (
     FailureReason,
@@ -38,7 +40,6 @@ from embodied.types import (
     Observation,
     Plan,
     PlanFailure,
-    PlanStep,
     Predicate,
     StepOutcome,
     Subgoal,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
 CLOSED_SKILLS = frozenset({"reach", "touch"})
 """Skills that keep the gripper closed whatever the controller says of it."""
-MOVING_SKILLS = frozenset({"push", "pick", "place", "stack"})
 
 
 class Execution:
@@ -57,13 +57,23 @@ class Execution:
 
     def __init__(self, executor: Executor, plan: Plan) -> None:
         self.x, self.env, self.config, self.plan = executor, executor.env, executor.config, plan
-        self.entries: list[Entry] = []
-        self.steps = self.retries = self.replans = 0
+        self.entries = [Entry(subgoal) for subgoal in plan.subgoals]
+        """All subgoals, in the order of the plan; those of a new plan take the place of the ones it replaces."""
+        self.queue, self.done = list(self.entries), list[Entry]()
+        self.current: Entry | None = None
+        self.steps = self.retries = self.replans = self.step_backs = self.adjustments = 0
+        self.recoveries: list[str] = []
         self.rise_due = self.spoilt = False
         self.grasp: Fingers | None = None
         """How a thing is held, while one is."""
         self.failure: PlanFailure | None = None
-        self.observation: Observation
+        self.order: Order | None = None
+        """What the operator wants, until it is done."""
+        self.moved_meanwhile: str | None = None
+        """What a target was computed from and has been moved during the attempt."""
+        self.references: dict[str, FloatArray] = {}
+        self.observation: Observation = None  # type: ignore[assignment]
+        """The last one; set before anything is asked of a controller."""
 
     def execute(self, observation: Observation | None) -> ExecutionReport:
         self.state = self.env.scene_state()
@@ -71,44 +81,117 @@ class Execution:
             self._hold_still(1, None)
         else:
             self.observation = observation
-        queue = list(self.plan.subgoals)
-        while queue and self.failure is None:
-            if self._attain(queue[0]):
-                queue.pop(0)
-            else:
-                queue = self._replan(queue)
-        tried = 1 if queue and self._is_last(queue[0]) else 0
-        self.entries += [Entry(subgoal) for subgoal in queue[tried:]]
-        self._hold_still(self._hold_steps(), None)
+        while True:
+            while self.queue and self.failure is None:
+                self._step_back()
+                self._advance()
+            self._withdraw()
+            self._hold_still(self._hold_steps(), None)
+            self._look_again()
+            if self.failure is not None or not self._step_back():
+                break
         self._judge_again()
         return self._report()
 
-    def _attain(self, subgoal: Subgoal) -> bool:
+    def _advance(self) -> None:
+        """Attempts the next subgoal; where it is not reached the planner is asked, or `failure` says why not."""
+        entry = self.current = self.queue[0]
+        if self._attain(entry):
+            self.done.append(self.queue.pop(0))
+        elif self.order is not None:
+            self._obey(entry)
+        else:
+            self._replan()
+
+    def _attain(self, entry: Entry) -> bool:
         """Attempts a subgoal until it is reached or the retries are used up; `failure` says why it was not."""
-        if not self._is_last(subgoal):
-            self.entries.append(Entry(subgoal))
-        entry = self.entries[-1]
-        for attempt in range(1 + self.config.retries):
-            if attempt:
-                self.retries += 1
-                fresh = self._grounded_again(subgoal)
-                if isinstance(fresh, PlanFailure):
-                    entry.why, self.failure = f"{entry.why}; no retry: {fresh.message}", fresh
-                    return False
-                subgoal = entry.subgoal = fresh
-            self._pursue(entry)
-            if entry.reached or self.failure is not None:
+        attempts = 0
+        while True:
+            missed = self._pursue(entry)
+            if entry.reached or self.failure is not None or self.order is not None:
+                break
+            if missed and self.x.ground is None:
                 break
             self.rise_due = True
+            moved, self.moved_meanwhile = self.moved_meanwhile, None
+            if moved is not None and self.adjustments < self.config.adjustments:
+                self.adjustments += 1
+                self._note(f"{moved} was moved during {call(entry.subgoal)}: aimed again")
+            elif attempts < self.config.retries:
+                attempts, self.retries = attempts + 1, self.retries + 1
+                self._note(f"{call(entry.subgoal)} is tried again: {entry.why}")
+            else:
+                break
+            refused = self._ground_again()
+            if refused is not None:
+                entry.why, self.failure = f"{entry.why}; no retry: {refused.message}", refused
+                return False
+            if self.queue[0] is not entry:
+                return self._attain_first(entry)
         if entry.reached:
-            self.rise_due = subgoal.skill == "touch"
+            self.rise_due = entry.subgoal.skill == "touch"
             return True
-        self.failure = self.failure or PlanFailure("timed_out", f"{call(subgoal)}: {entry.why}")
+        if self.order is None and self.failure is None:
+            late = PlanFailure("timed_out", f"{call(entry.subgoal)}: {entry.why}")
+            self.failure = PlanFailure("impossible", missed) if missed else late
         return False
 
-    def _pursue(self, entry: Entry) -> None:
-        """One attempt, at most `max_steps` control steps."""
-        subgoal, before = entry.subgoal, self.steps
+    def _attain_first(self, entry: Entry) -> bool:
+        """What has to be done before an entry can be tried again, and then the entry."""
+        while self.queue[0] is not entry:
+            self.current = self.queue[0]
+            if not self._attain(self.queue[0]):
+                return False
+            self.done.append(self.queue.pop(0))
+        self.current = entry
+        return self._attain(entry)
+
+    def _step_back(self) -> bool:
+        """Back to the first subgoal that was reached and no longer holds, as often as allowed; True where it was."""
+        if self.spoilt or self.failure is not None or self.step_backs >= self.config.step_backs:
+            return False
+        first = first_undone([e.subgoal for e in self.done], [e.subgoal for e in self.queue], self.state)
+        if first is None:
+            return False
+        self.step_backs += 1
+        undone = self.done[first]
+        self._note(f"stepped back to {call(undone.subgoal)}, which no longer held")
+        again = [undone, *(e for e in self.done[first + 1 :] if self._is_undone(e.subgoal))]
+        for entry in again:
+            entry.reached = False
+        self.done = [e for e in self.done if e not in again]
+        self.queue[:0] = again
+        self.rise_due = True
+        refused = self._ground_again()
+        if refused is not None:
+            undone.why, self.failure = f"{undone.why}, then undone; not again: {refused.message}", refused
+        return True
+
+    def _is_undone(self, subgoal: Subgoal) -> bool:
+        return subgoal.skill in MOVING_SKILLS and not stays(subgoal, self.state)
+
+    def _withdraw(self) -> None:
+        """An arm whose work is judged from pictures goes out of them, unless it holds something."""
+        if self.x.withdraw is None or self.grasp is not None or self.spoilt:
+            return
+        for taken in range(self.config.rest_steps):
+            action = self.x.withdraw(self.observation, taken)
+            if action is None:
+                return
+            self._take(action, nothing_wanted(self.env.spec), "rise", None)
+
+    def _look_again(self) -> None:
+        """Facts are those that are seen now."""
+        if self.x.withdraw is not None:
+            self.x.describer.describe(self.x.look())
+            self.state = self.env.scene_state()
+
+    def _note(self, text: str) -> None:
+        self.recoveries.append(f"step {self.steps}: {text}")
+
+    def _pursue(self, entry: Entry) -> str:
+        """One attempt, at most `max_steps` control steps; what made it impossible, empty where nothing did."""
+        subgoal, before, missed = entry.subgoal, self.steps, ""
         entry.attempts += 1
         if subgoal.skill == "hold":
             self._hold_still(subgoal.max_steps, entry)
@@ -117,34 +200,37 @@ class Execution:
         else:
             by_hand = self._by_hand(subgoal)
             monitor = Monitor(subgoal, self.observation, self.state, at_the_end=by_hand)
+            self.references, self.moved_meanwhile = references(subgoal, self.state), None
             if not monitor.already:
-                (self._handle if by_hand else self._drive)(subgoal, monitor)
+                missed = (self._handle if by_hand else self._drive)(subgoal, monitor)
             entry.reached, entry.distance_m = monitor.reached, monitor.distance_m
-            stopped = "" if monitor.reached else self._stopped()
+            stopped = "" if monitor.reached else self._stopped() or missed
             entry.why = stopped or monitor.why(self.steps - before)
         entry.steps += self.steps - before
+        return missed
 
-    def _drive(self, subgoal: Subgoal, monitor: Monitor) -> None:
+    def _drive(self, subgoal: Subgoal, monitor: Monitor) -> str:
         left = subgoal.max_steps
         for point in self._waypoints(subgoal):
             left -= self._approach(subgoal, monitor, point, left // 2)
-            if monitor.reached or self.failure is not None:
-                return
+            if monitor.reached or self._halted:
+                return ""
         controller = self.x.controllers[subgoal.skill]
         for _ in range(left):
             if self._step(controller, subgoal.goal, "go", monitor, subgoal.skill in CLOSED_SKILLS):
-                return
+                break
+        return ""
 
     def _by_hand(self, subgoal: Subgoal) -> bool:
         """The subgoal is about a thing, and its controller has learned to take hold of one."""
         skills = self.x.controllers[subgoal.skill].manifest.skills
         return subgoal.skill in HANDLED_SKILLS and not {"pick", "place"}.isdisjoint(skills)
 
-    def _handle(self, subgoal: Subgoal, monitor: Monitor) -> None:
-        """Takes the thing where it shall be, stage by stage."""
+    def _handle(self, subgoal: Subgoal, monitor: Monitor) -> str:
+        """Takes the thing where it shall be, stage by stage; what made that impossible, empty where nothing did."""
         controller, spec, thing = self.x.controllers[subgoal.skill], self.env.spec, subgoal.goal.entity
         handling = Handling(subgoal.skill, thing, subgoal.goal.value, subgoal.tolerance_m, self.config.handling)
-        self.rise_due = False
+        self.rise_due, mover, astray = False, self._mover(), Astray()
         for _ in range(subgoal.max_steps):
             command = handling.command(self.observation, self.state)
             self.grasp = command.fingers if command.fingers.press_m else None
@@ -152,17 +238,18 @@ class Execution:
                 break
             action = np.zeros(spec.action_width, dtype=np.float32)
             if command.goal is not None:
-                action[:] = controller.act(shown_with(self.observation, thing), command.goal)
+                astray = astray_now(astray, command, self._gripper())
+                acting = mover if mover is not None and astray.gone else controller
+                action[:] = acting.act(shown_with(self.observation, thing), command.goal)
                 slow_down(action, spec, command.pace)
                 self.env.set_goal(command.goal)
             set_fingers(action, spec, self.observation, command.fingers)
             self._take(action, command.goal or nothing_wanted(spec), command.stage, monitor)
-            if self.failure is not None:
-                return
-        if handling.failure:
-            self.failure = PlanFailure("impossible", handling.failure)
-        elif handling.done:
+            if self._halted:
+                return ""
+        if handling.done and not handling.failure:
             monitor.conclude()
+        return handling.failure
 
     def _approach(self, subgoal: Subgoal, monitor: Monitor, point: Waypoint, limit: int) -> int:
         """Towards a waypoint until near, stalled, or the limit; returns the steps taken."""
@@ -205,7 +292,12 @@ class Execution:
             close_fingers(action, self.env.spec)
         self.env.set_goal(goal)
         self._take(action, goal, phase, monitor)
-        return monitor.reached or self.failure is not None
+        return monitor.reached or self._halted
+
+    @property
+    def _halted(self) -> bool:
+        """The attempt has to be broken off: for good, for the operator, or to aim again."""
+        return self.failure is not None or self.order is not None or self.moved_meanwhile is not None
 
     def _out_of_steps(self) -> bool:
         if self.steps >= self.config.max_total_steps:
@@ -218,10 +310,11 @@ class Execution:
         self.observation, self.state = step.observation, self.env.scene_state()
         reached = monitor is not None and monitor.update(self.observation, self.state)
         self._watch_forbidden()
+        self._watch_references()
         if step.terminated and not reached:
             self.failure = PlanFailure("impossible", "the environment ended the episode")
         distance = monitor.distance_m if monitor is not None else math.nan
-        index = max(len(self.entries) - 1, 0)
+        index = self.entries.index(self.current) if self.current in self.entries else 0
         record = StepRecord(
             step=self.steps,
             time_s=self.state.time_s,
@@ -236,12 +329,22 @@ class Execution:
         )
         for observer in self.x.observers:
             observer(record)
+        if self.x.operator is not None and self.order is None:
+            self.order = self.x.operator(record)
+            if self.order is not None and self.order.kind == "stop":
+                self.failure = PlanFailure("impossible", "stopped by the operator; the robot holds")
+
+    def _watch_references(self) -> None:
+        """A target that was computed from a thing is not where it was when that thing has been moved."""
+        if self.current is None or self.moved_meanwhile is not None or self.adjustments >= self.config.adjustments:
+            return
+        self.moved_meanwhile = displaced(self.references, self.state, self.config.displaced_m)
 
     def _watch_forbidden(self) -> None:
         """What was to be left alone and is touched cannot be untouched: the plan has failed for good."""
-        if not self.entries:
+        if self.current is None:
             return
-        subgoal = self.entries[-1].subgoal
+        subgoal = self.current.subgoal
         for thing in subgoal.avoid:
             if self.failure is None and holds(Predicate("touching", ("gripper", thing)), self.state):
                 message = f"the gripper touched {thing}, which was to be left alone, during {call(subgoal)}"
@@ -252,51 +355,116 @@ class Execution:
         for _ in range(steps):
             if entry is not None and self._out_of_steps():
                 return
-            action = hold_action(self.env.spec)
+            action = hold_action(self.env.spec, self.observation)
             if self.grasp is not None:
                 set_fingers(action, self.env.spec, self.observation, self.grasp)
             self._take(action, nothing_wanted(self.env.spec), "hold", None)
 
-    def _grounded_again(self, subgoal: Subgoal) -> Subgoal | PlanFailure:
-        """The same step in the scene as it is now described."""
-        if self.x.ground is None:
-            return subgoal
-        plan = self.x.ground([_step_of(subgoal)], self.x.describer.describe(self.x.look()))
-        return plan if isinstance(plan, PlanFailure) else plan.subgoals[0]
+    def _ground_again(self) -> PlanFailure | None:
+        """Targets of all that is ahead, in the scene as it is now described; why not, where the next has none."""
+        if self.x.ground is None or not self.queue:
+            return None
+        self._withdraw()
+        scene = self.x.describer.describe(self.x.look())
+        ahead = [step_of(entry.subgoal) for entry in self.queue]
+        plan = self.x.ground(ahead, scene)
+        if isinstance(plan, PlanFailure):
+            # A later step may be what cannot be done; it is said when its turn comes.
+            plan, ahead = self.x.ground(ahead[:1], scene), ahead[:1]
+        if isinstance(plan, PlanFailure):
+            return plan
+        self._take_over(plan.subgoals, self.queue[: len(ahead)])
+        return None
 
-    def _replan(self, queue: list[Subgoal]) -> list[Subgoal]:
-        """What to do instead, without the steps already done; the old queue, `failure` kept, where there is nothing."""
+    def _take_over(self, fresh: Sequence[Subgoal], old: Sequence[Entry]) -> None:
+        """New subgoals in the place of old entries: those of the same step go on, others are new."""
+        left, made = list(old), []
+        for subgoal in fresh:
+            entry = next((e for e in left if same_step(e.subgoal, subgoal)), None)
+            if entry is None:
+                entry = Entry(subgoal)
+            else:
+                left.remove(entry)
+                entry.subgoal = subgoal
+            made.append(entry)
+        first = min((self.entries.index(e) for e in old), default=len(self.entries))
+        self.entries = [e for e in self.entries if e not in old or e in made]
+        self.entries[first:first] = [e for e in made if e not in self.entries]
+        self.queue[: len(old)] = made
+
+    def _replan(self) -> None:
+        """What to do instead, without the steps already done; `failure` stays where there is nothing."""
         planner, ground = self.x.planner, self.x.ground
         spent = self.replans >= self.config.replans or self.steps >= self.config.max_total_steps
-        if planner is None or ground is None or not self.plan.instruction or spent:
-            return queue
+        if planner is None or ground is None or not self.plan.instruction or spent or self.spoilt:
+            return
         self.replans += 1
+        self._withdraw()
         scene = self.x.describer.describe(self.x.look())
         if isinstance(planner, RemindedPlanner):
-            planner.remind([StepOutcome(_step_of(e.subgoal), e.reached, e.why) for e in self.entries])
+            tried = [e for e in self.entries if e.attempts]
+            planner.remind([StepOutcome(step_of(e.subgoal), e.reached, e.why) for e in tried])
         steps = planner.propose(self.plan.instruction, scene)
         plan = steps if isinstance(steps, PlanFailure) else ground(steps, scene)
         if isinstance(plan, PlanFailure):
             self.failure = PlanFailure(plan.reason, f"{self._stopped()}; replanning failed: {plan.message}")
-            return queue
+            return
         self.x.check(plan)
-        fresh, done = list(plan.subgoals), [entry.subgoal for entry in self.entries if entry.reached]
+        fresh, done = list(plan.subgoals), [entry.subgoal for entry in self.done]
         while fresh and done and same_step(fresh[0], done[0]):
             fresh.pop(0), done.pop(0)
         if not fresh:
-            return queue
+            return
+        self._note(f"planned anew: {self._stopped()}")
+        self._take_over_plan(fresh)
         self.failure = None
-        return fresh
+
+    def _take_over_plan(self, fresh: Sequence[Subgoal]) -> None:
+        """A new plan for all that is ahead; attempts at the step that failed are counted on."""
+        failed, rest = self.queue[0], self.queue[1:]
+        self.entries = [e for e in self.entries if e not in rest]
+        continued = same_step(fresh[0], failed.subgoal)
+        made = [Entry(subgoal) for subgoal in fresh]
+        if continued:
+            failed.subgoal, made[0] = fresh[0], failed
+        self.entries += [e for e in made if e not in self.entries]
+        self.queue = made
+
+    def _obey(self, entry: Entry) -> None:
+        """Skips or replaces the current subgoal as the operator wants."""
+        order, self.order = self.order, None
+        if order is None or order.kind == "stop":
+            return
+        if order.kind == "skip":
+            entry.why = "skipped by the operator"
+            self.queue.pop(0)
+            self._note(f"{call(entry.subgoal)} was skipped by the operator")
+            return
+        made: Plan | PlanFailure = PlanFailure("impossible", "nothing here turns words into targets")
+        if self.x.ground is not None and order.step is not None:
+            made = self.x.ground([order.step], self.x.describer.describe(self.x.look()))
+        if isinstance(made, PlanFailure):
+            self._note(f"the operator's step is refused: {made.reason}: {made.message}")
+            return
+        entry.why = "replaced by the operator"
+        self.queue.pop(0)
+        fresh = [Entry(subgoal) for subgoal in made.subgoals]
+        at = self.entries.index(entry) + 1
+        self.entries[at:at] = fresh
+        self.queue[:0] = fresh
+        self._note(f"{call(entry.subgoal)} was replaced by the operator: {call(fresh[0].subgoal)}")
 
     def _judge_again(self) -> None:
         """After holding still: what was put somewhere has to be there, unless a later subgoal moved it on."""
         moved: set[str] = set()
-        for entry in reversed(self.entries):
-            subject = entry.subgoal.args[0] if entry.subgoal.skill in MOVING_SKILLS else None
-            if entry.reached and subject not in moved and not lasts(entry.subgoal, self.state):
+        for entry in reversed(self.done):
+            if entry.subgoal.skill not in MOVING_SKILLS:
+                continue
+            subject = entry.subgoal.args[0]
+            if subject not in moved and not stays(entry.subgoal, self.state, moved):
                 entry.reached, entry.why = False, f"{entry.why}, but no longer after holding still"
                 self.failure = self.failure or PlanFailure("timed_out", f"{call(entry.subgoal)}: {entry.why}")
-            moved |= {subject} if subject is not None else set()
+            moved.add(subject)
 
     def _report(self) -> ExecutionReport:
         reason: FailureReason | None = None if self.failure is None else self.failure.reason
@@ -308,16 +476,15 @@ class Execution:
             steps=self.steps,
             retries=self.retries,
             replans=self.replans,
+            step_backs=self.step_backs,
+            adjustments=self.adjustments,
+            recoveries=tuple(self.recoveries),
             final_facts=all_facts(self.state),
         )
 
     def _stopped(self) -> str:
         """Why the execution cannot go on; empty where it can."""
         return "" if self.failure is None else self.failure.message
-
-    def _is_last(self, subgoal: Subgoal) -> bool:
-        """The newest entry is about this step and not reached: attempts at it are counted together."""
-        return bool(self.entries) and not self.entries[-1].reached and same_step(self.entries[-1].subgoal, subgoal)
 
     def _mover(self) -> Controller | None:
         """The controller that brings the gripper to a point, if there is one."""
@@ -331,8 +498,3 @@ class Execution:
 
     def _hold_steps(self) -> int:
         return math.ceil(self.config.hold_s * self.env.spec.control_hz)
-
-
-def _step_of(subgoal: Subgoal) -> PlanStep:
-    """The step that a subgoal was grounded from, without its target."""
-    return PlanStep(subgoal.skill, subgoal.args, max_steps=subgoal.max_steps, avoid=subgoal.avoid)

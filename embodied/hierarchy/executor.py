@@ -1,4 +1,4 @@
-"""Carries a plan out, subgoal by subgoal: drive, watch, retry, replan once, else stop; the robot holds at the end."""
+"""Carries a plan out, subgoal by subgoal: drive, watch, retry, step back, replan, else stop; the robot holds then."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from embodied.errors import JobFailed, LayoutError
 from embodied.hierarchy.execution import Execution
 from embodied.hierarchy.handling import HandlingConfig
 from embodied.hierarchy.monitor import ExecutionReport, StepRecord
+from embodied.hierarchy.operator import Operator
 from embodied.protocols import Controller, Describer, Planner, SceneEnv
-from embodied.types import Frame, Observation, Plan, PlanFailure, PlanStep, SceneDescription
+from embodied.types import FloatArray, Frame, Observation, Plan, PlanFailure, PlanStep, SceneDescription
 
 Ground = Callable[[Sequence[PlanStep], SceneDescription], Plan | PlanFailure]
 """Grounding with everything but steps and scene already given."""
+Withdraw = Callable[[Observation, int], FloatArray | None]
+"""The next action, (A,), of an arm on its way out of the picture, of which so many were taken; None: it is there."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,12 @@ class ExecutorConfig:
     """Further attempts at a subgoal that timed out."""
     replans: int = 1
     """Times that the planner may be asked again."""
+    step_backs: int = 3
+    """Times that something done and undone since is done again."""
+    adjustments: int = 3
+    """Times that an attempt is broken off to aim anew, because what its target depends on was moved."""
+    displaced_m: float = 0.015
+    """A thing that moved further was moved."""
     max_total_steps: int = 2000
     """Control steps of the whole execution, the final hold not counted."""
     rise_m: float = 0.10
@@ -37,6 +46,8 @@ class ExecutorConfig:
     """Progress smaller than this is none."""
     hold_s: float = 0.5
     """Holding still before the final facts are read."""
+    rest_steps: int = 40
+    """Longest way of an arm to where it hides nothing."""
     handling: HandlingConfig = field(default_factory=HandlingConfig)
     """How things are picked up, moved and let go."""
 
@@ -59,6 +70,8 @@ class Executor:
         *,
         ground: Ground | None = None,
         look: Callable[[], Sequence[Frame]] = tuple,
+        operator: Operator | None = None,
+        withdraw: Withdraw | None = None,
     ) -> None:
         """
         Args:
@@ -71,6 +84,8 @@ class Executor:
             ground: Turns a new description into targets; without it retries keep their targets and nothing is
                 replanned.
             look: The frames that the describer is shown; none for one that needs no picture.
+            withdraw: Leads an arm to where it hides nothing; what is described then decides. None: nothing is hidden.
+            operator: Asked after each control step whether somebody wants something else.
         """
         self.env = env
         self.controllers = dict(controllers)
@@ -80,6 +95,8 @@ class Executor:
         self.observers = tuple(observers)
         self.ground = ground
         self.look = look
+        self.operator = operator
+        self.withdraw = withdraw
 
     def run(self, plan: Plan, observation: Observation | None = None) -> ExecutionReport:
         """Carries the plan out and reports; what cannot be done for want of a controller is said before moving.

@@ -102,6 +102,32 @@ class Command:
     """Share of the controller's move that is made."""
 
 
+FREE_STAGES = frozenset({"clear", "above", "rise"})
+"""Stages in which the gripper is alone in the air."""
+ASTRAY_M = 0.05
+"""A gripper that has come so much further away from its point than it was is astray."""
+
+
+@dataclass(frozen=True)
+class Astray:
+    """How the gripper gets on in a free stage."""
+
+    stage: Stage = "done"
+    best_m: float = np.inf
+    gone: bool = False
+    """It went the wrong way: the controller does not know this place, and one for reaching may take over."""
+
+
+def astray_now(before: Astray, command: Command, grip: FloatArray) -> Astray:
+    """The same after another look at the gripper, (3,) in B."""
+    if command.stage not in FREE_STAGES or command.goal is None:
+        return Astray()
+    left = command.goal.distance(grip)
+    if before.stage != command.stage:
+        return Astray(command.stage, left)
+    return Astray(command.stage, min(before.best_m, left), before.gone or left > before.best_m + ASTRAY_M)
+
+
 @dataclass(frozen=True)
 class _View:
     """What is measured before a step, in B."""

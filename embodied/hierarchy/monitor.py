@@ -11,8 +11,8 @@ import numpy as np
 from embodied.facts import holds
 from embodied.types import FailureReason, FloatArray, Goal, Observation, Predicate, SceneState, Subgoal
 
-STILL_M = 0.005
-"""A gripper or robot that moved less than this is said not to have moved."""
+STILL_M = 0.015
+"""A gripper or robot that moved less than this is said not to have moved: an arm at home settles by 0.011 m."""
 LASTING = frozenset({"in", "on", "left_of", "right_of", "in_front_of", "behind", "near"})
 """Facts that still have to hold when the robot has come to rest."""
 Phase = Literal["rise", "hover", "go", "hold", "clear", "above", "down", "close", "up", "over", "lower", "open", "done"]
@@ -111,6 +111,12 @@ class ExecutionReport:
     replans: int
     final_facts: tuple[Predicate, ...]
     """Of the last state, after holding still."""
+    step_backs: int = 0
+    """How often something that had been done was found undone, and done again."""
+    adjustments: int = 0
+    """How often a target was computed anew because what it depends on was moved."""
+    recoveries: tuple[str, ...] = ()
+    """What was done about mishaps, in order, each with its control step."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data with the keys `executed` and `final_facts` of a result file, and the totals."""
@@ -124,6 +130,9 @@ class ExecutionReport:
             "execution_steps": self.steps,
             "retries": self.retries,
             "replans": self.replans,
+            "step_backs": self.step_backs,
+            "adjustments": self.adjustments,
+            "recoveries": list(self.recoveries),
         }
 
 
@@ -198,11 +207,6 @@ def distance_to(goal: Goal, observation: Observation) -> float:
     if not goal.mask.any():
         return float("nan")
     return goal.distance(observation.achieved[observation.layout.entity_index(goal.entity)])
-
-
-def lasts(subgoal: Subgoal, state: SceneState) -> bool:
-    """Whether those of the subgoal's success facts that have to last still hold."""
-    return all(holds(predicate, state) for predicate in subgoal.success if predicate.name in LASTING)
 
 
 def _mover(observation: Observation, state: SceneState) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from embodied.planning.checks import MOVES, check_steps, relation_of
 from embodied.planning.places import Place, checked_place, label
+from embodied.planning.sequence import workable
 from embodied.types import DescribedObject, Goal, Plan, PlanFailure, PlanStep, Predicate, SceneDescription, Subgoal
 
 Point = NDArray[np.float64]
@@ -26,6 +27,8 @@ BORDER_M = 0.002
 """Left free at the border of what things are put on."""
 DISC_ROOM = 0.57
 """Half a side of the square that centres on a disc may lie in, in radii: its corners are 0.8 from the middle."""
+OVERHANG = 0.5
+"""At least so much of a thing's half extents lies on what it is put on, where there is no room for more."""
 _UP = np.array([0.0, 0.0, 1.0])
 _WAYS = {"in_front_of": (-1, 0, 0), "left_of": (0, 1, 0), "right_of": (0, -1, 0), "behind": (1, 0, 0)}
 """Directions in B."""
@@ -91,7 +94,10 @@ class GroundingContext:
     """For things that are moved."""
     move_max_steps: int = 150
     drive_tolerance_m: float = 0.45
-    drive_max_steps: int = 1000
+    drive_max_steps: int = 2000
+    way: Callable[[Sequence[float] | None, Sequence[float]], str] | None = None
+    """Says why a robot that drives cannot come from one place of the world to another, empty where it can; the first
+    is None for where it is now."""
 
     @classmethod
     def for_robot(cls, robot: str, refuse_unreachable: bool = True) -> GroundingContext:
@@ -131,14 +137,25 @@ def ground(
         failure = PlanFailure("impossible", "the arm stands where it is: it can reach and touch things, not go to them")
     if failure is not None:
         return failure
+    ordered = workable(steps, scene)
+    if isinstance(ordered, PlanFailure):
+        return ordered
+    steps = ordered
     grounder = _Grounder(scene, context, steps)
     subgoals: list[Subgoal] = []
+    here: Sequence[float] | None = None
     for step in steps:
         subgoal = grounder.subgoal(step)
         if isinstance(subgoal, PlanFailure):
             return subgoal
         if context.refuse_unreachable and not context.in_reach(subgoal, scene):
             return _unreachable(subgoal, scene, context)
+        if context.refuse_unreachable and (far := grounder.out_of_reach(step)) is not None:
+            return far
+        if step.skill == "go_to" and context.way is not None:
+            if blocked := context.way(here, subgoal.target_m):
+                return PlanFailure("unreachable", f"go_to({step.args[0]}): {blocked}")
+            here = subgoal.target_m
         subgoals.append(subgoal)
     return Plan(instruction, tuple(subgoals), planner)
 
@@ -156,7 +173,9 @@ def _grid(room: Point, pitch: Point) -> list[tuple[float, float]]:
 
     They are as far apart as they can be: fingers have to come between the things.
     """
-    counts = np.clip(np.floor(2 * room / pitch + 1e-9).astype(int) + 1, 1, 9)
+    counts = np.full(2, 9)
+    if pitch.all():
+        counts = np.clip(np.floor(2 * room / pitch + 1e-9).astype(int) + 1, 1, 9)
     ends = np.maximum(room - BORDER_M, 0.0)
     xs, ys = (np.linspace(-r, r, n) if n > 1 else np.zeros(1) for n, r in zip(counts, ends, strict=True))
     return sorted(((float(x), float(y)) for x in xs for y in ys), key=lambda o: (round(np.hypot(*o), 6), o))
@@ -172,6 +191,8 @@ class _Grounder:
     things: dict[str, DescribedObject] = field(init=False)
     demand: Counter[str] = field(init=False)
     """How many things there have to be room for on each: what lies there now and what the plan brings."""
+    lifted: set[str] = field(default_factory=set)
+    """Things that an earlier step has moved."""
 
     def __post_init__(self) -> None:
         self.things = {item.id: item for item in self.scene.objects}
@@ -179,6 +200,20 @@ class _Grounder:
         brought = {(thing, relation[1]) for thing, relation in relations if relation and relation[0] in ("in", "on")}
         there = {f.predicate.args for f in self.scene.facts if f.predicate.name == "in" and f.probability >= 0.5}
         self.demand = Counter(support for _, support in brought | there)
+
+    def out_of_reach(self, step: PlanStep) -> PlanFailure | None:
+        """Why the thing that a step moves cannot be taken from where the scene has it."""
+        envelope = self.context.envelope
+        if envelope is None or step.skill not in MOVES or step.args[0] in self.lifted:
+            return None
+        self.lifted.add(step.args[0])
+        thing = next(item for item in self.scene.objects if item.id == step.args[0])
+        if envelope.contains(self._b(thing)):
+            return None
+        x, y, z = self._b(thing)
+        return PlanFailure(
+            "unreachable", f"the {label(thing)} is at ({x:.2f}, {y:.2f}, {z:.2f}), out of reach ({envelope})"
+        )
 
     def subgoal(self, step: PlanStep) -> Subgoal | PlanFailure:
         target = self._target(step)
@@ -293,16 +328,31 @@ class _Grounder:
     def _free_spot(self, moved: DescribedObject, support: DescribedObject) -> Point | None:
         """Centre in B of a free spot on a thing, None where all are taken: its middle for one thing, else a grid."""
         half, mine = np.asarray(support.half_extents_m), np.asarray(moved.half_extents_m)
-        pitch = 2 * mine[:2] + self.context.clearance_m
-        offsets = [(0.0, 0.0)]
-        if support.role != "object" and self.demand[support.id] > 1:
-            room = half[:2] * DISC_ROOM if support.kind == "disc" else half[:2] - mine[:2]
-            offsets = _grid(room, pitch)
-        for x, y in offsets:
+        free = []
+        for x, y in self._offsets(half, mine, support):
             spot = self._b(support) + np.array([x, y, half[2] + mine[2]])
             if not self._taken(spot, moved):
-                return spot
-        return None
+                if self._reached(spot):
+                    return spot
+                free.append(spot)
+        return free[0] if free else None
+
+    def _offsets(self, half: Point, mine: Point, support: DescribedObject) -> list[tuple[float, float]]:
+        """Spots of a thing's top, (x, y) from its middle, the best first."""
+        middle = (0.0, 0.0)
+        if support.role == "object":
+            return [middle]
+        room = half[:2] * DISC_ROOM if support.kind == "disc" else half[:2] - mine[:2]
+        demand = self.demand[support.id]
+        spread = _grid(room, 2 * mine[:2] + self.context.clearance_m)
+        if len(spread) < demand:
+            # Turned things fill their boxes only in part, and may stand out over a border.
+            room = room if support.kind == "disc" else half[:2] - OVERHANG * mine[:2]
+            spread = _grid(room, 2 * mine[:2])
+        return [*([middle] if demand <= 1 else []), *spread, *_grid(room, np.zeros(2))]
+
+    def _reached(self, spot: Point) -> bool:
+        return self.context.envelope is None or self.context.envelope.contains(spot)
 
     def _taken(self, spot: Point, moved: DescribedObject) -> bool:
         """Another object is where the moved one would have its centre at `spot`, in B."""

@@ -23,7 +23,7 @@ PRESETS = ("fast", "frugal", "debug")
 class KEYS:
     """Keys of `embodied bench`; those of one suite alone say so."""
 
-    suite: str = key("which table: learning, learner, stepping, tabletop, describer")
+    suite: str = key("which table: learning, learner, stepping, tabletop, describer, planning")
     seed: int = key("root of every random number; the first of several seeds", 0, minimum=0)
     resume: str = key("auto: go on behind the rows that are in out", "no", choices=("no", "auto"))
     task: str = key("a task that Gymnasium has too", "fetch_push", of=("learning",))
@@ -52,6 +52,14 @@ class KEYS:
     captioner: str = key(
         "of blip: folder of a fitted or public model, or a public one's name; default: the shipped one",
         "", literal=True, of=("describer",),
+    )  # fmt: skip
+    instructions: str = key("planning: a file with a line for each instruction (JSON)", "", literal=True)
+    planner: str = key("planning: who plans", "rules")
+    describer: str = key("planning: who says what is in the scene: oracle, clip, blip", "oracle")
+    variations: int = key("planning: arrangements of each line's scene, the first as it is", 5, minimum=1)
+    disturb: str = key(
+        "planning: disturb each run once; true: moved, dropped or bumped, drawn", "false",
+        choices=("false", "true", "moved", "dropped", "bumped", "taken"),
     )  # fmt: skip
     out: str = key("folder of the table; default runs/bench/<time>-<suite>", "", literal=True)
 

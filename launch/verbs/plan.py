@@ -10,7 +10,7 @@ from embodied.planning.budget import BudgetConfig
 from embodied.types import Plan
 
 from ..api import Planned
-from ..catalogue import PLANNERS
+from ..catalogue import DESCRIBERS, PLANNERS
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 from ..planners import PlannerSettings
@@ -48,7 +48,7 @@ class KEYS:
     budget_cost: float | None = key("most money, in the currency of the prices; default: no limit", None, minimum=0)
     price_in: float = key("price of a million tokens of prompt", BudgetConfig.price_in, minimum=0)
     price_out: float = key("price of a million tokens of answer", BudgetConfig.price_out, minimum=0)
-    describer: str = key("who says what is in the scene", "oracle", choices=("oracle",))
+    describer: str = key("who says what is in the scene", "oracle", choices=DESCRIBERS)
     robot: str = key("auto: by the scene's looks", "auto", choices=("auto", "fetch", "point", "none"))
     run: str = key("whose controller acts: run folder or zoo:<name>; default: the zoo's", "", literal=True)
     execute: bool = key("carry the plan out", False)
@@ -56,6 +56,7 @@ class KEYS:
         "the robot's base by hand: x,y,z,yaw_deg; default: before the work surface", "", unit="m,m,m,degrees"
     )
     plan: str = key("a saved or hand-written plan (JSON) instead of a planner", "", literal=True)
+    interactive: bool = key("with execute=true, in a terminal: keys stop the robot, skip or replace a subgoal", False)
     film: bool = key("with execute=true: write the film and the timeline's pictures", True)
     out: str = key("run folder; default runs/plan/<time>-<scene>", "", literal=True)
 
@@ -86,7 +87,7 @@ def _plan(config: KEYS, folder: RunFolder) -> Planned:
         config.scene, config.instruction, planner=config.planner,
         settings=planner_settings(config), describer=config.describer, robot=config.robot,
         run=config.run, base=build.parse_base(config.base), saved=config.plan or None, execute=config.execute,
-        film=config.film, out=folder, say=lambda line: print(line, file=sys.stderr),
+        film=config.film, out=folder, interactive=config.interactive, say=lambda line: print(line, file=sys.stderr),
     )  # fmt: skip
 
 
@@ -120,6 +121,7 @@ def lines(planned: Planned) -> list[str]:
             f"{'reached' if s.reached else 'FAILED '} {s.skill}({', '.join(s.args)}) in {s.steps} steps: {s.why}"
             for s in planned.report.subgoals
         ]
+        found += [f"recovery at {text}" for text in planned.report.recoveries]
         found += [f"failed: {planned.report.reason}: {planned.report.message}"] if not planned.report.ok else []
         found += [f"{name.replace('_', ' ')}: {path}" for name, path in planned.files.items()]
     return found + asked

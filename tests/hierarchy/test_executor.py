@@ -191,7 +191,7 @@ def test_a_thing_moved_on_the_way_is_found_again(run: Callable, world: Any) -> N
     world.after = shove
     report, records = run(touch(world.scene_state(), "red_block", max_steps=30))
     assert report.ok
-    assert (report.subgoals[0].attempts, report.retries, report.replans) == (2, 1, 0)
+    assert (report.subgoals[0].attempts, report.retries, report.adjustments, report.replans) == (2, 0, 1, 0)
     np.testing.assert_allclose(records[-1].observation.achieved[0, :2], (1.30, 0.60), atol=0.04)
 
 
@@ -392,7 +392,7 @@ def test_what_was_placed_has_to_stay(run: Callable, world: Any, scripted: Any, t
         moving.centres["red_block"] = np.array([1.31, 0.83, 0.425]) if len(moving.actions) == 1 else np.zeros(3)
 
     world.after = drift
-    executor = Executor(world, {"push": scripted()}, teller(world), config=ExecutorConfig(retries=0))
+    executor = Executor(world, {"push": scripted()}, teller(world), config=ExecutorConfig(retries=0, step_backs=0))
     report = executor.run(plan_of(push), world.observe())
     assert not report.ok
     assert report.subgoals[0].why.endswith("no longer after holding still")

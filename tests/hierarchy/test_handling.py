@@ -261,3 +261,74 @@ def test_a_controller_that_never_took_hold_of_anything_pushes_by_itself(run: Run
     _, records = run(subgoal("push", "a_block", (1.20, 0.70, 0.425), steps=10), offers=("push",))
     assert {r.phase for r in records} == {"go", "hold"}
     assert {r.goal.entity for r in records if r.phase == "go"} == {"a_block"}
+
+
+def near(thing: str, other: str) -> Predicate:
+    return Predicate("near", (thing, other))
+
+
+def test_what_was_done_and_is_undone_is_done_again(run: Run, hand: Hand) -> None:
+    """While b is on its way, a is carried off by somebody: back to a, with what came after it left as it is."""
+    step = hand.step
+
+    meddled: list[int] = []
+
+    def meddling(action: np.ndarray) -> Step:
+        if hand.held == "b_block" and not meddled:
+            meddled.append(hand.taken)
+            hand.centres["a_block"] = np.array([1.10, 0.45, 0.425])
+        return step(action)
+
+    hand.step = meddling  # type: ignore[method-assign]
+    first = subgoal("place", "a_block", (1.26, 0.61, 0.425), near("a_block", "c_block"))
+    report, _ = run(first, subgoal("place", "b_block", (1.40, 0.95, 0.425)))
+    assert report.ok, report.message
+    assert report.step_backs == 1
+    assert [s.attempts for s in report.subgoals] == [2, 1]
+    assert "stepped back to place(a_block" in report.recoveries[0]
+    np.testing.assert_allclose(hand.centres["a_block"], (1.26, 0.61, 0.425), atol=0.01)
+
+
+def test_stepping_back_has_an_end(run: Run, hand: Hand) -> None:
+    """Somebody takes it away whenever it lies there: so often and no oftener it is put back, and that is said."""
+    step = hand.step
+
+    def spiteful(action: np.ndarray) -> Step:
+        lies = abs(hand.centres["a_block"][1] - 0.61) < 0.02 and not hand.held and hand.grip[2] > 0.48
+        if lies:
+            hand.centres["a_block"] = np.array([1.10, 0.45, 0.425])
+        return step(action)
+
+    hand.step = spiteful  # type: ignore[method-assign]
+    first = subgoal("place", "a_block", (1.26, 0.61, 0.425), near("a_block", "c_block"), steps=60)
+    report, records = run(first, subgoal("place", "b_block", (1.40, 0.95, 0.425)), retries=1)
+    assert not report.ok
+    assert report.reason == "timed_out"
+    assert report.step_backs <= ExecutorConfig().step_backs
+    assert len(records) < 1000
+
+
+def test_a_target_that_moves_is_aimed_at_again(hand: Hand, scripted: Any, teller: Any) -> None:
+    """b is to be stacked on, and is moved while a is carried to it."""
+    step = hand.step
+
+    def shifting(action: np.ndarray) -> Step:
+        if hand.taken == 30:
+            hand.centres["b_block"] = np.array([1.40, 0.95, 0.425])
+        return step(action)
+
+    def ground(steps: Any, scene: Any) -> Plan:
+        below = next(item for item in scene.objects if item.id == "b_block")
+        at = (below.position_m[0], below.position_m[1], below.position_m[2] + 2 * HALF)
+        on = Predicate("on", ("a_block", "b_block"))
+        return Plan("", (Subgoal("stack", ("a_block", "b_block"), Goal("a_block", at, ALL), at, 0.03, 150, (on,)),), "")
+
+    hand.step = shifting  # type: ignore[method-assign]
+    controller = scripted()
+    controller.manifest = replace(controller.manifest, skills=("pick", "place"))
+    describer = teller(hand)
+    executor = Executor(hand, {"stack": controller}, describer, config=ExecutorConfig(retries=0), ground=ground)
+    report = executor.run(ground((), describer.describe()), hand.observe())
+    assert report.ok, report.message
+    assert (report.adjustments, report.retries) == (1, 0)
+    np.testing.assert_allclose(hand.centres["a_block"], (1.40, 0.95, 0.475), atol=0.015)
