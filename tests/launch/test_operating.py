@@ -68,6 +68,7 @@ def test_keys_of_a_terminal_are_read_as_they_come_and_it_is_left_as_it_was() -> 
 def test_without_a_robot_that_moves_or_a_terminal_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="execute=true"):
         refuse_inoperable(False)
-    with open(os.devnull) as nothing, pytest.raises(UserError, match="needs a terminal"):
+    with open(os.devnull) as nothing:
         monkeypatch.setattr("sys.stdin", nothing)
-        refuse_inoperable(True)
+        with pytest.raises(UserError, match="needs a terminal"):
+            refuse_inoperable(True)
