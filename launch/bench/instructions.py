@@ -13,7 +13,8 @@ from embodied.planning.conditions import Wish
 from ..catalogue import scene_names
 
 MAX_BYTES = 16 * 2**20
-KEYS = frozenset({"scene", "instruction", "goal", "forbid", "order", "expect"})
+KEYS = frozenset({"scene", "instruction", "goal", "forbid", "order", "expect", "id", "tags"})
+"""The last two are for whoever reads the file."""
 
 
 @dataclass(frozen=True)
