@@ -150,10 +150,8 @@ def calibrate(views: list[View], identity: str, precision: float = PRECISION) ->
     for name, rows in raw.items():
         told = np.array([fitted.fact(name, chance) for chance, _ in rows])
         truths = np.array([truth for _, truth in rows])
-        stated = told >= 0.5
-        both = threshold_for(np.maximum(told, 1 - told), stated == truths, precision)
-        # Most questions are denied: what is stated has to be right as often by itself.
-        thresholds[name] = max(both, threshold_for(told[stated], truths[stated], precision)) if stated.any() else both
+        sure = np.maximum(told, 1 - told)
+        thresholds[name] = threshold_for(sure, (told >= 0.5) == truths, precision)
     score = judge(views, Calibration(identity, temperatures, lines, thresholds))
     errors = {key[4:]: value for key, value in score.summary().items() if key.startswith("ece_")}
     return Calibration(identity, temperatures, lines, thresholds, errors)

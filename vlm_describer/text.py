@@ -113,7 +113,7 @@ def full_text(
     lines += [inventory_line(item, base, world) for item in objects] or ["- none"]
     main = main_facts(facts)
     lines.append("Facts:")
-    lines += [fact_line(fact) for fact in main[:FACT_LIMIT]] or ["- none of: " + ", ".join(_MAIN)]
+    lines += [fact_line(fact) for fact in main[:FACT_LIMIT]] or ["- none is known"]
     if len(main) > FACT_LIMIT:
         lines.append(f"- and {len(main) - FACT_LIMIT} more")
     if unknown:
