@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from embodied import hub
 from embodied.errors import IntegrityError, UserError
 from embodied.types import FloatArray
-from vlm_describer.clip_model import digest, quiet
+from vlm_describer.clip_model import digest, quiet, refuse_not_finite
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 NEEDED = ("config.json", "preprocessor_config.json")
@@ -145,6 +145,7 @@ def load_blip(model: str, name: str = "") -> BlipModel:
     folder = _folder_of(model)
     with quiet():
         network, tokenizer, images = _read(folder)
+    refuse_not_finite(network, folder)
     return BlipModel(network, tokenizer, images, f"{name or folder.name}-{digest(_weights_of(folder))}")
 
 

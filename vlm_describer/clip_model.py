@@ -125,6 +125,7 @@ def load_clip(model: str, pretrained: str = "") -> ClipModel:
         except Exception as error:  # pickles, safetensors, shapes: whatever it is, this file is not that model's
             raise IntegrityError(f"{weights} does not hold weights of {model}: {_first_line(error)}") from None
         tokenizer = open_clip.get_tokenizer(bare)
+    refuse_not_finite(network, weights)
     identity = f"{Path(model.removeprefix(LOCAL)).name}-{digest(weights)}"
     return ClipModel(network, tokenizer, network.visual.preprocess_cfg, identity)
 
@@ -236,6 +237,15 @@ def _check_text_tower(source: _Source) -> None:
                 raise UserError(f"{source.weights} has no {filename}: the tokenizer of its text tower is missing")
         elif not Path(name).is_dir():
             hub.fetch(name, filename)
+
+
+def refuse_not_finite(network: Any, weights: Path) -> None:
+    """IntegrityError where a network's numbers are not all finite: it would name everything with confidence nan."""
+    import torch
+
+    bad = next((name for name, value in network.named_parameters() if not torch.isfinite(value).all()), None)
+    if bad is not None:
+        raise IntegrityError(f"{weights} holds numbers that are not finite (in {bad}): it is not used; get it again")
 
 
 def digest(path: Path) -> str:

@@ -140,6 +140,18 @@ def test_weights_of_another_shape_are_refused(folder: Path, tmp_path: Path) -> N
         load_clip(f"local-dir:{other}")
 
 
+def test_weights_that_are_no_numbers_are_refused(folder: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    broken = Path(shutil.copytree(folder, tmp_path / "broken"))
+    (weights,) = broken.glob("*.safetensors")
+    values = load_file(weights)
+    values[next(iter(values))].view(-1)[0] = float("nan")
+    save_file(values, weights)
+    with pytest.raises(IntegrityError, match="not finite"):
+        load_clip(f"local-dir:{broken}")
+
+
 def test_a_text_tower_needs_its_tokenizer(folder: Path, tmp_path: Path) -> None:
     other = shutil.copytree(folder, tmp_path / "worded")
     config = json.loads((other / "open_clip_config.json").read_text())
