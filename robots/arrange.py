@@ -40,7 +40,7 @@ class Arranger:
         """Ids of all that can be moved."""
         return tuple(self._bodies)
 
-    def move(self, thing: str, shift_m: Sequence[float], turn_rad: float = 0.0) -> None:
+    def move(self, thing: str, shift_m: Sequence[float] | Array, turn_rad: float = 0.0) -> None:
         """Moves a thing by (3,) in the world and turns it about the vertical through its origin; it is at rest then."""
         joint = self.model.body_jntadr[self._bodies[thing]]
         pose, speed = self.model.jnt_qposadr[joint], self.model.jnt_dofadr[joint]
@@ -73,7 +73,7 @@ class Arranger:
         pairs = zip(contacts.geom[:, 0].tolist(), contacts.geom[:, 1].tolist(), contacts.dist.tolist(), strict=True)
         return any(deep < -DEEP_M and (a in geoms or b in geoms) for a, b, deep in pairs)
 
-    def support_height(self, thing: str, at_xy: Sequence[float]) -> float | None:
+    def support_height(self, thing: str, at_xy: Sequence[float] | Array) -> float | None:
         """World height of what is under a place, found by a ray down from above the thing; None: there is nothing."""
         body = self._bodies[thing]
         start = np.array([*at_xy, self.data.xipos[body][2] + 0.02])

@@ -92,7 +92,8 @@ class Tracker:
         tracked, used = set[int](), set[int]()
         for _, i, j in pairs:
             if i not in tracked and j not in used:
-                tracked.add(i), used.add(j)
+                tracked.add(i)
+                used.add(j)
                 _follow(movable[i], left[j])
         for i, track in enumerate(movable):
             if i not in tracked:

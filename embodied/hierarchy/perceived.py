@@ -288,7 +288,9 @@ class PerceivedEnv:
             upper, lower = (a, b) if a.center_b_m[2] > b.center_b_m[2] else (b, a)
             if upper.role == "object" and _rests(upper, lower):
                 found.add((min(a.id, b.id), max(a.id, b.id)))
-        touched = {self._held: (GRIPPER, "left_finger", "right_finger")} if self._held else {}
+        touched: dict[str, tuple[str, ...]] = (
+            {self._held: (GRIPPER, "left_finger", "right_finger")} if self._held else {}
+        )
         if grip is not None and self._held is None:
             touched |= {e.id: (GRIPPER,) for e in solid if e.role == "object" and self._stands_in(e, grip)}
         for thing, parts in touched.items():

@@ -75,7 +75,11 @@ def find_way(floor: Floor, start: Point, end: Point, config: RoadsConfig | None 
     while cells[-1] != first:
         cells.append(came[cells[-1]])
     points = [_point(floor, cell) for cell in _straightened(clear, cells[::-1], config)]
-    return tuple([*points[1:-1], end if clear[_cell(floor, end)] else points[-1]] if len(points) > 1 else [points[0]])
+    if len(points) == 1:
+        return (points[0],)
+    last = _cell(floor, end)
+    exact = _inside(clear, last) and bool(clear[last])
+    return (*points[1:-1], end if exact else points[-1])
 
 
 def _search(
