@@ -22,8 +22,8 @@ Plan = tuple[PlanStep, ...] | None
 """Steps; None for a refusal."""
 TOKENS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
 SENTENCES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
-COST_OF_WRONG = 3.0
-"""A wrong plan weighs as much as so many right ones that are refused."""
+COST_OF_WRONG = 2.0
+"""A wrong plan weighs as much as so many right ones."""
 
 
 @dataclass(frozen=True)
@@ -78,33 +78,41 @@ def _planned(planner: EmbeddedPlanner, read: Read, scene: SceneDescription) -> P
 
 
 def calibrated(planner: EmbeddedPlanner, found: Sequence[Case]) -> Sureness:
-    """How sure is sure enough: right plans less thrice the wrong ones are most."""
+    """How sure is sure enough: of what can be done the share that is planned right, less twice that planned wrong, and
+    less twice the share of what cannot be done that is planned, is most."""
 
     def worth(sureness: Sureness) -> float:
         row = counted(planner, found, sureness)
-        return row["right"] - COST_OF_WRONG * row["wrong"]
+        return row["right"] - COST_OF_WRONG * (row["wrong"] + row["planned_refusals"])
 
     return max((Sureness(s, t) for s, t in itertools.product(SENTENCES, TOKENS)), key=worth)
 
 
 def counted(planner: EmbeddedPlanner, found: Sequence[Case], sureness: Sureness) -> dict[str, float]:
-    """Shares of the sentences: right (the same steps, or refused as their own parse is), wrong (other steps), refused
-    needlessly; and of parses that are exact."""
+    """Shares. Of the sentences that their own parse plans: right (the same steps), wrong (other steps), refused. Of the
+    others: planned_refusals. Of all parses: exact."""
     before, planner.sureness = planner.sureness, sureness
-    right = wrong = refused = 0
-    for case in found:
-        try:
-            planner.check_sure(case.read)
-            told = case.told
-        except Refused:
-            told = None
-        right += told == case.gold
-        wrong += told is not None and told != case.gold
-        refused += told is None and case.gold is not None
+    told = [_surely(planner, case) for case in found]
     planner.sureness = before
-    count = max(1, len(found))
-    exact = sum(case.exact for case in found)
-    return {"right": right / count, "wrong": wrong / count, "refused": refused / count, "exact": exact / count}
+    can = [(case.gold, plan) for case, plan in zip(found, told, strict=True) if case.gold is not None]
+    cannot = [plan for case, plan in zip(found, told, strict=True) if case.gold is None]
+    some, others = max(1, len(can)), max(1, len(cannot))
+    return {
+        "right": sum(gold == plan for gold, plan in can) / some,
+        "wrong": sum(plan is not None and gold != plan for gold, plan in can) / some,
+        "refused": sum(plan is None for _, plan in can) / some,
+        "planned_refusals": sum(plan is not None for plan in cannot) / others,
+        "exact": sum(case.exact for case in found) / max(1, len(found)),
+        "can_be_done": len(can) / max(1, len(found)),
+    }
+
+
+def _surely(planner: EmbeddedPlanner, case: Case) -> Plan:
+    try:
+        planner.check_sure(case.read)
+    except Refused:
+        return None
+    return case.told
 
 
 def report(planner: EmbeddedPlanner, seed: int, count: int) -> dict[str, object]:
