@@ -11,7 +11,7 @@ from embodied_launch.parsing import make_embedded
 
 from embodied.planning.embedded import EmbeddedPlanner
 
-FEW = ("planner=embedded", "out=fit", "parser.sentences=96", "parser.passes=1", "parser.judged=4")
+FEW = ("planner=embedded", "out=fit", "parser.sentences=96", "parser.passes=1", "parser.closing=32", "parser.judged=4")
 
 
 def test_a_planner_is_fitted_and_taken_up_again(cli_here: Callable[..., Any], tmp_path: Path) -> None:
