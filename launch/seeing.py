@@ -81,10 +81,10 @@ class Eyes:
             raise JobFailed("unreachable", f"describer={self.name} sees nothing in the scene that it knows")
         return tracker
 
-    def update(self, tracker: Any, held: str | None) -> None:
+    def update(self, tracker: Any, hidden: frozenset[str]) -> None:
         """Another look."""
         frames = self.frames()
-        tracker.update(self._describer.describe(frames), frames, held)
+        tracker.update(self._describer.describe(frames), frames, hidden)
 
 
 class PerceivedDescriber:

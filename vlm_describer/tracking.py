@@ -77,9 +77,9 @@ class Tracker:
                 return track
         raise KeyError(thing)
 
-    def update(self, seen: SceneDescription, frames: Sequence[Frame], held: str | None = None) -> None:
-        """Another look. Only things that can be moved are followed, and not the one that is `held`."""
-        movable = [track for track in self.tracks if track.role == "object" and track.id != held]
+    def update(self, seen: SceneDescription, frames: Sequence[Frame], hidden: frozenset[str] = frozenset()) -> None:
+        """Another look. Only things that can be moved are followed, and none that is `hidden` by the hand."""
+        movable = [track for track in self.tracks if track.role == "object" and track.id not in hidden]
         left = [item for item in seen.objects if item.role in ("object", "zone")]
         pairs = sorted(
             (

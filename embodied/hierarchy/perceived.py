@@ -40,6 +40,8 @@ RISE_STEPS = 8
 NEAR_REST_M = 0.03
 GRASP_M = 0.035
 """A thing whose middle is so near to the gripper can be between the fingers."""
+HIDES_M = 0.12
+"""The hand hides a part of what is nearer to it than this, and half a thing seems to lie elsewhere."""
 OPENED_M = 0.004
 """Fingers further apart than a thing is wide, by so much on each side, have let it go."""
 CLOSED_SHARE = 0.4
@@ -82,7 +84,7 @@ class PerceivedEnv:
         env: The environment, whose robot's own numbers are believed.
         frame: Frame B, which a robot knows.
         begin: Takes the first look and returns tracks.
-        update: Takes another look, and tells the tracks; given the id of the thing that is held.
+        update: Takes another look, and tells the tracks; given the ids of what the hand holds or hides.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class PerceivedEnv:
         env: SceneEnv,
         frame: BaseFrame,
         begin: Callable[[], Tracks],
-        update: Callable[[Tracks, str | None], None],
+        update: Callable[[Tracks, frozenset[str]], None],
     ) -> None:
         self._env, self.frame = env, frame
         self._begin, self._update = begin, update
@@ -128,8 +130,16 @@ class PerceivedEnv:
 
     def look(self) -> None:
         """Another look, now."""
-        self._update(self.tracks, self._held)
+        self._update(self.tracks, self._hidden())
         self.looks, self._age = self.looks + 1, 0
+
+    def _hidden(self) -> frozenset[str]:
+        """Ids of what the hand holds, or is so near to that only a part would be seen."""
+        grip, found = self._grip(), {self._held} if self._held is not None else set()
+        if grip is not None:
+            places = {t.id: self.frame.to_base(np.asarray(t.position_m)) for t in self.tracks.tracks}
+            found |= {name for name, place in places.items() if np.linalg.norm(place - grip) < HIDES_M}
+        return frozenset(found)
 
     def step(self, action: FloatArray) -> Step:
         """One control period, at the end of which there may be a look."""

@@ -78,8 +78,8 @@ def seen(arm: Arm) -> PerceivedEnv:
         Thing("tray", "zone", np.array([1.2, 0.9, 0.401]), (0.07, 0.07, 0.002), "tray"),
         Thing("table", "landmark", np.array([1.3, 0.75, 0.4]), (0.3, 0.3, 0.0), "table"),
     )
-    looks: list[str | None] = []
-    made = PerceivedEnv(arm, BaseFrame(), lambda: tracks, lambda tracks, held: looks.append(held))
+    looks: list[frozenset[str]] = []
+    made = PerceivedEnv(arm, BaseFrame(), lambda: tracks, lambda tracks, hidden: looks.append(hidden))
     made.asked = looks  # type: ignore[attr-defined]
     made.reset(0)
     return made
@@ -105,7 +105,7 @@ def test_things_are_those_that_were_seen(seen: PerceivedEnv) -> None:
 def test_there_is_a_look_every_few_steps(seen: PerceivedEnv) -> None:
     for _ in range(3 * EVERY):
         seen.step(np.zeros(4, np.float32))
-    assert seen.asked == [None] * 3  # type: ignore[attr-defined]
+    assert seen.asked == [frozenset()] * 3  # type: ignore[attr-defined]
 
 
 def grasp(seen: PerceivedEnv, arm: Arm, opening: float) -> None:
@@ -120,7 +120,7 @@ def test_what_the_fingers_closed_round_goes_with_them_until_they_open(seen: Perc
     seen.step(np.array([0, 1, 1, -0.015], np.float32))
     np.testing.assert_allclose(seen.scene_state().entity("blue_block").position_m, (1.3, 0.75, 0.525), atol=1e-6)
     seen.look()
-    assert seen.asked[-1] == "blue_block"  # type: ignore[attr-defined]
+    assert seen.asked[-1] == {"blue_block", "red_block"}, "what is held, and what is hidden under it"  # type: ignore[attr-defined]
     arm.opening = 0.035
     seen.step(np.array([0, 0, 1, 0.02], np.float32))
     assert not holds(Predicate("holding", ("blue_block",)), seen.scene_state())

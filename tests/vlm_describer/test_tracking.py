@@ -91,7 +91,7 @@ def test_one_view_that_shows_something_there_is_enough_to_doubt(tracker: Tracker
     assert not tracker.track("red_block").gone
 
 
-def test_what_is_held_is_not_looked_for(tracker: Tracker) -> None:
-    tracker.update(told(seen(1, "block", "red", (0.1, 0.1, 0.0))), [frame(1.06)], held="red_block")
+def test_what_the_hand_holds_or_hides_is_not_looked_for(tracker: Tracker) -> None:
+    tracker.update(told(seen(1, "block", "red", (0.1, 0.1, 0.0))), [frame(1.06)], hidden=frozenset({"red_block"}))
     assert tuple(tracker.track("red_block").position_m) == RED
     assert tracker.track("red_block").missed == 0
