@@ -55,10 +55,11 @@ def doubtful(located: Located) -> frozenset[str]:
     return frozenset(item.id for item in solid) if most else frozenset(doubted)
 
 
-def strange(located: Located) -> bool:
-    """Whether there are things and no name fits any of them: then the kind of scene is not known either."""
+def strange(located: Located, doubted: frozenset[str]) -> bool:
+    """Whether there are things and no name fits any of them (`doubted`: from `doubtful`): then the kind of scene is not
+    known either."""
     solid = [item for item in located.items if item.role_hint != "robot-like"]
-    return bool(solid) and len(doubtful(located)) == len(solid)
+    return bool(solid) and len(doubted) == len(solid)
 
 
 def fits(kind: str, map_view: bool) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from vlm_describer.blip_sheets import TILE, mirrored, sheets
 from vlm_describer.dataset import FrameSet
 from vlm_describer.examples import KINDS, SCENES, Examples
 from vlm_describer.fit_clip import examples_of
-from vlm_describer.fit_state import rate_at, restore_fit, save_fit
+from vlm_describer.fit_state import Progress, rate_at, restore_fit, run_epochs, save_fit
 from vlm_describer.naming import SIDE
 from vlm_describer.seeing import UNNAMED
 
@@ -33,7 +31,6 @@ WHITENED, FAINT = 1_500, 0.15
 """Crops that show how patches differ, and the least variance of a direction in them (pixels have about 1)."""
 FRAME_SHARE = 16
 """A batch holds a frame for so many crops."""
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -212,7 +209,7 @@ def fit_blip(
     work.mkdir(parents=True, exist_ok=True)
     examples = examples_of(fit, work / "examples", SIDE, progress)
     training = BlipFit(examples, config)
-    losses = _run(training, work / "blip.safetensors", progress)
+    losses = run_epochs(training, work / "blip.safetensors", "the captioner", progress)
     told = {"fit": asdict(config), "crops": len(examples), "losses": losses, **card}
     sim_blip.save(training.network, training.tokenizer, training.images, folder, told)
 
@@ -221,21 +218,3 @@ def crop_caption(examples: Examples, row: int) -> str:
     """What is to be said of a crop: its colour, if it has one that is named, and its kind."""
     kind, colour = KINDS[examples.kind[row]], int(examples.colour[row])
     return kind if colour < 0 or kind in UNNAMED else f"{COLOURS[colour]} {kind}"
-
-
-def _run(training: BlipFit, path: Path, progress: Progress) -> list[float]:
-    """The losses of all epochs."""
-    if path.exists():
-        training.restore(path)
-    told = path.with_suffix(".json")
-    losses: list[float] = json.loads(told.read_text("utf-8")) if told.exists() else []
-    losses = losses[: training.epoch]
-    while not training.done:
-        losses.append(training.run_epoch(partial(_tell, progress, training)))
-        told.write_text(json.dumps(losses), "utf-8")
-        training.save(path)
-    return losses
-
-
-def _tell(progress: Progress, training: BlipFit, step: int, steps: int, loss: float) -> None:
-    progress(f"fitting the captioner, loss {loss:.2f}", (training.epoch + step / steps) / training.config.epochs)

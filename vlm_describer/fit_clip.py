@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from embodied.types import FloatArray, Frame
 from vlm_describer import sim_clip
 from vlm_describer.dataset import FrameSet
 from vlm_describer.examples import Examples, joined, load_examples, make_examples, save_examples
+from vlm_describer.fit_state import Progress, run_epochs
 from vlm_describer.fit_tower import TowerConfig, TowerFit
 from vlm_describer.heads import load_heads, save_heads
 from vlm_describer.naming import ITEM_GROUPS, HeadNamer, PromptNamer
@@ -27,8 +26,6 @@ HEADS = "heads.safetensors"
 RELIEF_TOWER = "relief.safetensors"
 CHUNK = 80
 """Frames whose crops are written together."""
-Progress = Callable[[str, float], None]
-"""Called with what is being done and the share of it that is."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ def fit_clip(
     torch.manual_seed(config.tower.seed)
     network, tokenizer = sim_clip.build(config.sim)
     tower = TowerFit(network, tokenizer, load_vocabulary(), examples, config.tower)
-    losses = _run_tower(tower, work / "tower.safetensors", progress)
+    losses = run_epochs(tower, work / "tower.safetensors", "the tower", progress)
     told = {"fit": asdict(config), "crops": int(len(examples)), "losses": losses, **card}
     sim_clip.save(network, config.sim, folder, told)
     save_heads(tower.heads(), folder / HEADS)
@@ -112,20 +109,3 @@ def _accuracies(logits: Mapping[str, FloatArray], examples: Examples) -> dict[st
         for group in ITEM_GROUPS
         if known[group].any()
     }
-
-
-def _tell(progress: Progress, tower: TowerFit, step: int, steps: int, loss: float) -> None:
-    progress(f"fitting the tower, loss {loss:.2f}", (tower.epoch + step / steps) / tower.config.epochs)
-
-
-def _run_tower(tower: TowerFit, path: Path, progress: Progress) -> list[float]:
-    if path.exists():
-        tower.restore(path)
-    told = path.with_suffix(".json")
-    losses: list[float] = json.loads(told.read_text("utf-8")) if told.exists() else []
-    losses = losses[: tower.epoch]
-    while not tower.done:
-        losses.append(tower.run_epoch(partial(_tell, progress, tower)))
-        told.write_text(json.dumps(losses), "utf-8")
-        tower.save(path)
-    return losses

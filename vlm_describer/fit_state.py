@@ -2,11 +2,66 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from embodied.errors import IntegrityError
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the share of it that is."""
+
+
+class Fit(Protocol):
+    """A training that can be taken up again after any epoch."""
+
+    epoch: int
+    config: Any
+
+    @property
+    def done(self) -> bool:
+        """Whether all epochs are over."""
+        ...
+
+    def run_epoch(self, progress: Callable[[int, int, float], None] | None = None) -> float:
+        """One epoch; its mean loss. Called with (steps done, steps of the epoch, loss) after each step."""
+        ...
+
+    def save(self, path: Path) -> None:
+        """Networks, optimiser and epoch."""
+        ...
+
+    def restore(self, path: Path) -> None:
+        """Undo `save`."""
+        ...
+
+
+def run_epochs(fit: Fit, path: Path, what: str, progress: Progress) -> list[float]:
+    """The losses of all epochs; what is at `path` is taken up, and after each epoch it is there again.
+
+    Args:
+        fit: As it was made.
+        path: Of its state; the losses lie beside it as JSON.
+        what: Is fitted, for the progress.
+        progress: See `Progress`.
+    """
+    if path.exists():
+        fit.restore(path)
+    told = path.with_suffix(".json")
+    losses: list[float] = json.loads(told.read_text("utf-8")) if told.exists() else []
+    losses = losses[: fit.epoch]
+    while not fit.done:
+        losses.append(fit.run_epoch(partial(_tell, progress, fit, what)))
+        told.write_text(json.dumps(losses), "utf-8")
+        fit.save(path)
+    return losses
+
+
+def _tell(progress: Progress, fit: Fit, what: str, step: int, steps: int, loss: float) -> None:
+    progress(f"fitting {what}, loss {loss:.2f}", (fit.epoch + step / steps) / fit.config.epochs)
 
 
 def save_fit(path: Path, module: Any, optimiser: Any, epoch: int, locked: str = "\0") -> None:

@@ -99,7 +99,7 @@ class SeeingDescriber:
         facts, open_questions = related(kept, named, self._calibration)
         unknown = [*unsure(named), *open_questions, *([located.reason] if located.reason else []), *fused.left_out]
         base = located.base if located.frame == "world" else BaseFrame()
-        scene = [] if strange(located) else self._scene(names, located)
+        scene = [] if strange(located, doubtful(located)) else self._scene(names, located)
         return make_description([described(t) for t in named], [*scene, *facts], unknown, located.frame, base)
 
     def _scene(self, names: Names, located: Located) -> list[Fact]:
@@ -151,8 +151,9 @@ def name_items(located: Located, names: Names, calibration: Calibration) -> list
     out. In a scene of another kind than any that names were learned in, `nothing` is no name either."""
     kinds = calibration.names("kinds", names.items["kinds"])
     colours = calibration.names("colours", names.items["colours"])
-    named, doubted = [], doubtful(located)
-    foreign = strange(located)
+    named: list[Named] = []
+    doubted = doubtful(located)
+    foreign = strange(located, doubted)
     for row, item in enumerate(located.items):
         kind, kind_chance = _surest("kinds", names.kinds, kinds[row], calibration)
         colour, colour_chance = _surest("colours", COLOURS, colours[row], calibration)

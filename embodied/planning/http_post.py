@@ -66,7 +66,7 @@ class _Exchange:
                 self.sock.shutdown(socket.SHUT_RDWR)
 
 
-class _Http(http.client.HTTPConnection):
+class _Telling(http.client.HTTPConnection):
     """Tells when it is connected, and waits for bytes longer than for the connection."""
 
     def __init__(self, host: str, *, exchange: _Exchange, limits: HttpLimits, **options: Any) -> None:
@@ -80,18 +80,8 @@ class _Http(http.client.HTTPConnection):
         self.sock.settimeout(self._limits.read_s)
 
 
-class _Https(http.client.HTTPSConnection):
+class _TellingTls(_Telling, http.client.HTTPSConnection):
     """The same under TLS."""
-
-    def __init__(self, host: str, *, exchange: _Exchange, limits: HttpLimits, **options: Any) -> None:
-        super().__init__(host, **{**options, "timeout": limits.connect_s})
-        self._exchange, self._limits = exchange, limits
-
-    def connect(self) -> None:
-        super().connect()
-        self._exchange.sock = self.sock
-        self._exchange.connected.set()
-        self.sock.settimeout(self._limits.read_s)
 
 
 class _HttpHandler(urllib.request.AbstractHTTPHandler):
@@ -102,10 +92,10 @@ class _HttpHandler(urllib.request.AbstractHTTPHandler):
         self._options = {"exchange": exchange, "limits": limits}
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(_Http, **self._options), request)  # type: ignore[arg-type]
+        return self.do_open(partial(_Telling, **self._options), request)  # type: ignore[arg-type]
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(_Https, **self._options), request)  # type: ignore[arg-type]
+        return self.do_open(partial(_TellingTls, **self._options), request)  # type: ignore[arg-type]
 
     http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
 

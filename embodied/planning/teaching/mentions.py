@@ -11,6 +11,11 @@ from embodied.planning.teaching.markup import Fragment, Word
 from embodied.planning.teaching.wordings import Language, Wordings, plural, wordings
 
 MAX_DEPTH = 2
+PLURAL = frozenset({"universal", "everything", "except", "rest"})
+NESTED = frozenset({"nearest", "related", "except"})
+"""Ways that speak of several things, and those that speak of another one on the way."""
+Made = tuple[list[Word], Word]
+"""Words of a phrase, and its head."""
 MANY = ("universal", "everything", "except")
 """Ways to speak of all of a kind."""
 LEAST_FOR_HOLDING_OUT = 6
@@ -115,21 +120,33 @@ class Speaker:
 
     def mention(self, slot: str, depth: int = 0, single: bool = False) -> Fragment:
         """One phrase; `single`: that stands for one thing."""
-        from embodied.planning.teaching import phrases_en, phrases_zh
-
-        made = (phrases_en if self.language == "en" else phrases_zh).phrase(self, slot, depth, single)
-        self.mentioned = True
-        return made
+        return self._phrase(slot, depth, single, ())
 
     def many(self, slot: str) -> Fragment:
         """A phrase for all of a kind, or a list."""
         if self.chance(0.25):
             return self.listed(slot, 0)
+        return self._phrase(slot, 1, False, MANY)
+
+    def _phrase(self, slot: str, depth: int, single: bool, ways: Sequence[str]) -> Fragment:
+        """A noun phrase for a slot; only in these ways, where some are given."""
         from embodied.planning.teaching import phrases_en, phrases_zh
 
-        made = (phrases_en if self.language == "en" else phrases_zh).phrase(self, slot, 1, False, MANY)
+        told = phrases_en if self.language == "en" else phrases_zh
+        weights = {
+            name: weight
+            for name, weight in told.WEIGHTS.items()
+            if (not ways or name in ways)
+            and not (single and name in PLURAL)
+            and not (depth >= MAX_DEPTH and name in NESTED)
+            and not (name in ("pronoun", "other", "rest") and not self.mentioned)
+            and not (name in PLURAL and slot in ("zone", "under", "beside"))
+        }
+        kind = self.rng.choices(list(weights), list(weights.values()))[0]
+        words, head = told.MAKERS[kind](self, self.of_role(slot), depth, slot)
+        attribute(head, words)
         self.mentioned = True
-        return made
+        return Fragment(words, [head])
 
     def mentions(self, slot: str, depth: int = 0) -> Fragment:
         """One phrase or a list of them."""

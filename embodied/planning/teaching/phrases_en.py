@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words
-from embodied.planning.teaching.mentions import MAX_DEPTH, Speaker, Thing, attribute
+from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute
 
-_WEIGHTS = {
+WEIGHTS = {
     "simple": 46, "bare": 12, "pronoun": 6, "universal": 7, "everything": 3, "except": 4, "rest": 5, "side": 7,
     "nearest": 5, "related": 5, "not_colour": 2, "any": 3, "ident": 2, "size": 3, "nth": 1, "other": 4,
 }  # fmt: skip
-_PLURAL = frozenset({"universal", "everything", "except", "rest"})
-_NESTED = frozenset({"nearest", "related", "except"})
 _SIZES = {
     "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini"],
     "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant"],
@@ -30,27 +28,6 @@ _AFTER_SIDE = {
     "s_front": "(in|at) the front/s_front", "s_back": "(in|at) the (back/s_back|rear/s_back)",
     "s_middle": "in the (middle/s_middle|centre/s_middle|center/s_middle)",
 }  # fmt: skip
-
-
-def phrase(by: Speaker, slot: str, depth: int, single: bool, ways: tuple[str, ...] = ()) -> Fragment:
-    """A noun phrase for a slot; only in these ways, where some are given."""
-    weights = {
-        name: weight
-        for name, weight in _WEIGHTS.items()
-        if (not ways or name in ways)
-        and not (single and name in _PLURAL)
-        and not (depth >= MAX_DEPTH and name in _NESTED)
-        and not (name in ("pronoun", "other", "rest") and not by.mentioned)
-        and not (name in _PLURAL and slot in ("zone", "under", "beside"))
-    }
-    kind = by.rng.choices(list(weights), list(weights.values()))[0]
-    thing = by.of_role(slot)
-    words, head = _MAKERS[kind](by, thing, depth, slot)
-    attribute(head, words)
-    return Fragment(words, [head])
-
-
-Made = tuple[list[Word], Word]
 
 
 def _determiner(by: Speaker) -> list[Word]:
@@ -368,7 +345,7 @@ def _other(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     return lead + _properties(by, thing, 0.4) + noun, head
 
 
-_MAKERS = {
+MAKERS = {
     "simple": _simple, "bare": _bare, "pronoun": _pronoun, "universal": _universal, "everything": _everything,
     "except": _except, "rest": _rest, "side": _side, "nearest": _nearest, "related": _related,
     "not_colour": _not_colour, "any": _any, "ident": _ident, "size": _size, "nth": _nth, "other": _other,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words
-from embodied.planning.teaching.mentions import MAX_DEPTH, Speaker, Thing, attribute
+from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute
 
-_WEIGHTS = {
+WEIGHTS = {
     "simple": 52, "bare": 9, "pronoun": 6, "universal": 9, "everything": 3, "except": 3, "rest": 7, "side": 8,
     "nearest": 6, "related": 5, "not_colour": 2, "any": 3, "ident": 1, "size": 5, "nth": 1, "other": 4,
 }  # fmt: skip
-_PLURAL = frozenset({"universal", "everything", "except", "rest"})
-_NESTED = frozenset({"nearest", "related", "except"})
 _SIDES = {
     "s_left": ["左边/s_left", "左侧/s_left", "最 左边/s_left", "最左边/s_left", "左/s_left", "左手边/s_left"],
     "s_right": ["右边/s_right", "右侧/s_right", "最右边/s_right", "右/s_right", "右手边/s_right"],
@@ -22,25 +20,6 @@ _SIZES = {
     "large": ["大/large", "大/large 的", "较大/large 的", "最大/large 的", "大一点/large 的"],
     "tall": ["高/tall 的", "最高/tall 的"], "short": ["矮/short 的", "最矮/short 的"],
 }  # fmt: skip
-Made = tuple[list[Word], Word]
-
-
-def phrase(by: Speaker, slot: str, depth: int, single: bool, ways: tuple[str, ...] = ()) -> Fragment:
-    """A noun phrase for a slot; only in these ways, where some are given."""
-    weights = {
-        name: weight
-        for name, weight in _WEIGHTS.items()
-        if (not ways or name in ways)
-        and not (single and name in _PLURAL)
-        and not (depth >= MAX_DEPTH and name in _NESTED)
-        and not (name in ("pronoun", "other", "rest") and not by.mentioned)
-        and not (name in _PLURAL and slot in ("zone", "under", "beside"))
-    }
-    kind = by.rng.choices(list(weights), list(weights.values()))[0]
-    thing = by.of_role(slot)
-    words, head = _MAKERS[kind](by, thing, depth, slot)
-    attribute(head, words)
-    return Fragment(words, [head])
 
 
 def _noun(by: Speaker, thing: Thing) -> Made:
@@ -248,7 +227,7 @@ def _other(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     return lead + _colour(by, thing, 0.4) + noun, head
 
 
-_MAKERS = {
+MAKERS = {
     "simple": _simple, "bare": _bare, "pronoun": _pronoun, "universal": _universal, "everything": _everything,
     "except": _except, "rest": _rest, "side": _side, "nearest": _nearest, "related": _related,
     "not_colour": _not_colour, "any": _any, "ident": _ident, "size": _size, "nth": _nth, "other": _other,
