@@ -104,11 +104,6 @@ class PerceivedEnv:
         self.looks = 0
         self.goal = env.goal
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._env, name)
-
     def start(self, observation: Observation) -> Observation:
         """Withdraws the arm, looks for the first time, and shows what was seen; the environment is reset already."""
         self._own = observation

@@ -136,3 +136,9 @@ def test_fingers_that_closed_on_nothing_hold_nothing(seen: PerceivedEnv, arm: Ar
     arm.opening = 0.003
     seen.step(np.array([0, 0, 0, -0.015], np.float32))
     assert not any("left_finger" in pair for pair in seen.scene_state().contacts), "it slipped out"
+
+
+def test_the_simulator_behind_it_is_out_of_reach(arm: Arm, seen: PerceivedEnv) -> None:
+    arm.model = "what the simulator knows"  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        _ = seen.model  # type: ignore[attr-defined]
