@@ -51,8 +51,16 @@ def doubtful(located: Located) -> frozenset[str]:
     doubted = {item.id for item in things if odd(item, located.map_view)} | _hanging(things, robots)
     doubted |= _parts_of_one(things, doubted, located.map_view)
     doubted |= {item.id for item in things if _part_of_building(item, located)}
-    most = len(doubted) >= STRANGE and len(doubted) > STRANGE_SHARE * len(solid)
-    return frozenset(item.id for item in solid) if most else frozenset(doubted)
+    return frozenset(item.id for item in solid) if _mostly(doubted, solid, located.map_view) else frozenset(doubted)
+
+
+def _mostly(doubted: set[str], solid: list[Item], map_view: bool) -> bool:
+    """Whether most of the things are doubted, and beside a table most of what is seen of them too: a robot's joints and
+    shadows may be many slivers."""
+    if len(doubted) < STRANGE or len(doubted) <= STRANGE_SHARE * len(solid):
+        return False
+    seen = sum(item.pixels for item in solid if item.id in doubted)
+    return map_view or seen > STRANGE_SHARE * sum(item.pixels for item in solid)
 
 
 def strange(located: Located, doubted: frozenset[str]) -> bool:

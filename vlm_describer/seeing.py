@@ -32,6 +32,8 @@ FIXED = ("pillar", "wall", "door")
 UNNAMED = ("nothing", "robot")
 THERE = "there"
 """Under this name a calibration has the least probability that something is a thing at all."""
+LEAST_THERE = 0.1
+"""In a scene of a strange kind, what is less likely to be a thing than this is none."""
 UNCOLOURED = ("wall",)
 """Lit so unevenly that one side of it has another colour than the other."""
 
@@ -148,7 +150,8 @@ def unsure(named: Sequence[Named]) -> list[str]:
 
 def name_items(located: Located, names: Names, calibration: Calibration) -> list[Named]:
     """Names for what is a thing, `thing` and `unknown` where none is sure enough; the robot and what is nothing left
-    out. In a scene of another kind than any that names were learned in, `nothing` is no name either."""
+    out. In a scene of another kind than any that names were learned in, `nothing` is no name either where it is not
+    sure, nor where there would be no thing left."""
     kinds = calibration.names("kinds", names.items["kinds"])
     colours = calibration.names("colours", names.items["colours"])
     named: list[Named] = []
@@ -158,15 +161,15 @@ def name_items(located: Located, names: Names, calibration: Calibration) -> list
         kind, kind_chance = _surest("kinds", names.kinds, kinds[row], calibration)
         colour, colour_chance = _surest("colours", COLOURS, colours[row], calibration)
         likeliest = names.kinds[int(np.argmax(kinds[row]))]
+        there = 1.0 - float(sum(kinds[row][names.kinds.index(name)] for name in UNNAMED))
         if likeliest in UNNAMED and not (foreign and item.id in doubted and likeliest != "robot"):
             continue
-        there = 1.0 - float(sum(kinds[row][names.kinds.index(name)] for name in UNNAMED))
         if item.id in doubted or not fits(kind, located.map_view):
-            named.append(Named(item, "thing", item.confidence, "unknown", 0.0, doubted=True))
+            named.append(Named(item, "thing", item.confidence, "unknown", 0.0, doubted=True, there_chance=there))
         else:
             shade = "unknown" if likeliest in UNCOLOURED else colour
             named.append(Named(item, kind or "thing", kind_chance, shade or "unknown", colour_chance, False, there))
-    return named
+    return [thing for thing in named if thing.there_chance > LEAST_THERE] or named if foreign else named
 
 
 def _surest(group: str, names: Sequence[str], chances: np.ndarray, calibration: Calibration) -> tuple[str, float]:
