@@ -29,7 +29,10 @@ MISHEARD = 0.3
 and not from which colours it had: held-out pairs of both are to be named too."""
 WHITENED, FAINT = 1_500, 0.15
 """Crops that show how patches differ, and the least variance of a direction in them (pixels have about 1)."""
-FRAME_SHARE = 16
+COLOUR_LESSONS, FORM_LESSONS = 0.25, 0.25
+"""Shares of the sheets that teach one thing only: colour, where the relief is another thing's, and kind, where the
+crop is grey. What does not show together cannot be learned by heart together."""
+FRAME_SHARE = 6
 """A batch holds a frame for so many crops."""
 
 
@@ -40,7 +43,7 @@ class FitBlipConfig:
     sim: sim_blip.SimBlipConfig = field(default_factory=sim_blip.SimBlipConfig)
     epochs: int = 12
     batch_size: int = 64
-    """Crops of a step; a sixteenth as many whole frames come with them."""
+    """Crops of a step; a sixth as many whole frames come with them."""
     learning_rate: float = 1.5e-3
     """Rises over the first twentieth of the steps, then falls to 0 like a cosine."""
     weight_decay: float = 0.02
@@ -110,25 +113,29 @@ class BlipFit:
         few = torch.randint(len(examples.frames), (max(1, len(rows) // FRAME_SHARE),), generator=generator).numpy()
         captions = [crop_caption(examples, int(row)) for row in rows]
         captions += [SCENES[int(scene)] for scene in examples.scene[few]]
+        lessons = _Lessons.drawn(len(rows), generator)
         ids = self._captions.ids(captions)
-        said = ids != self._captions.filling
-        pixels = self._pictures(rows, few, generator)
+        asked = self._captions.asked(ids, lessons)
+        pixels = self._pictures(rows, few, lessons, generator)
         decoded = self.network.text_decoder(
-            input_ids=self._captions.misheard(ids, generator),
-            attention_mask=said.long(),
+            input_ids=self._captions.misheard(ids, lessons, generator),
+            attention_mask=(ids != self._captions.filling).long(),
             encoder_hidden_states=self.network.vision_model(pixel_values=pixels)[0],
-            labels=ids.masked_fill(~said, -100),
+            labels=ids.masked_fill(~asked, -100),
             reduction="mean",
         )
         loss: Tensor = decoded.loss
         return loss
 
-    def _pictures(self, rows: NDArray[np.int64], few: NDArray[np.int64], generator: torch.Generator) -> Tensor:
+    def _pictures(
+        self, rows: NDArray[np.int64], few: NDArray[np.int64], lessons: _Lessons, generator: torch.Generator
+    ) -> Tensor:
         """Crops as sheets, then whole frames; some mirrored, brighter or darker, noisy. Hues stay: they are named."""
         examples, count = self._examples, len(rows) + len(few)
         flips = (torch.rand(count, generator=generator) < 0.5).numpy()
         across, down = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
-        seen = mirrored(examples.crops[rows], examples.reliefs[rows], flips[: len(rows)])
+        crops, reliefs = lessons.shown(examples.crops[rows], examples.reliefs[rows])
+        seen = mirrored(crops, reliefs, flips[: len(rows)])
         frames = examples.frames[few]
         frames = np.where(flips[len(rows) :, None, None, None], frames[:, :, ::-1], frames)
         images = _pixels(np.concatenate([sheets(*seen, across, down), frames]))
@@ -171,6 +178,33 @@ def _pixels(pictures: NDArray[np.uint8]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255
 
 
+@dataclass(frozen=True)
+class _Lessons:
+    """What the sheets of a batch teach."""
+
+    colour: Tensor
+    """(N,) where only the colour is to be said, beside the relief of ..."""
+    other: Tensor
+    """... this row."""
+    form: Tensor
+    """(N,) where only the kind is to be said, of a grey crop."""
+
+    @classmethod
+    def drawn(cls, count: int, generator: torch.Generator) -> _Lessons:
+        """At random, none both."""
+        draws = torch.rand(count, generator=generator)
+        colour, form = draws < COLOUR_LESSONS, draws > 1 - FORM_LESSONS
+        return cls(colour, torch.randperm(count, generator=generator), form)
+
+    def shown(
+        self, crops: NDArray[np.uint8], reliefs: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Crops and reliefs as the lessons show them."""
+        grey = np.rint(crops.mean(axis=-1, keepdims=True)).astype(np.uint8)
+        form, colour = (chosen.numpy()[:, None, None, None] for chosen in (self.form, self.colour))
+        return np.where(form, grey, crops), np.where(colour, reliefs[self.other.numpy()], reliefs)
+
+
 class _Words:
     """Captions as rows of tokens."""
 
@@ -186,9 +220,20 @@ class _Words:
         longest = max(map(len, rows))
         return torch.tensor([row + [self.filling] * (longest - len(row)) for row in rows])
 
-    def misheard(self, ids: Tensor, generator: torch.Generator) -> Tensor:
-        """The same, some colours replaced by any."""
-        changed = torch.isin(ids, self._colours) & (torch.rand(ids.shape, generator=generator) < MISHEARD)
+    def asked(self, ids: Tensor, lessons: _Lessons) -> Tensor:
+        """(N, longest) which tokens are to be said: all of a caption, but in lessons only what they teach."""
+        said, colour = ids != self.filling, torch.isin(ids, self._colours)
+        coloured = colour.any(dim=1)
+        of_colour, of_form = (torch.zeros(len(ids), dtype=torch.bool) for _ in range(2))
+        of_colour[: len(lessons.colour)], of_form[: len(lessons.form)] = lessons.colour, lessons.form
+        said &= ~of_colour[:, None] | colour
+        return said & ~((of_form & coloured)[:, None] & colour)
+
+    def misheard(self, ids: Tensor, lessons: _Lessons, generator: torch.Generator) -> Tensor:
+        """The same, some colours replaced by any, and all of those that cannot be seen."""
+        unseen = torch.zeros(len(ids), 1, dtype=torch.bool)
+        unseen[: len(lessons.form), 0] = lessons.form
+        changed = torch.isin(ids, self._colours) & (unseen | (torch.rand(ids.shape, generator=generator) < MISHEARD))
         others = self._colours[torch.randint(len(self._colours), ids.shape, generator=generator)]
         return torch.where(changed, others, ids)
 
