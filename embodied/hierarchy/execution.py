@@ -172,13 +172,19 @@ class Execution:
 
     def _withdraw(self) -> None:
         """An arm whose work is judged from pictures goes out of them, unless it holds something."""
-        if self.x.withdraw is None or self.grasp is not None or self.spoilt:
+        if self.x.withdraw is None or self._holds_something() or self.spoilt:
             return
+        self.grasp = None
         for taken in range(self.config.rest_steps):
             action = self.x.withdraw(self.observation, taken)
             if action is None:
                 return
             self._take(action, nothing_wanted(self.env.spec), "rise", None)
+
+    def _holds_something(self) -> bool:
+        """Fingers that are shut on nothing hold nothing."""
+        things = (e.id for e in self.state.entities if e.role == "object")
+        return self.grasp is not None and any(holds(Predicate("holding", (thing,)), self.state) for thing in things)
 
     def _look_again(self) -> None:
         """Facts are those that are seen now."""

@@ -104,6 +104,8 @@ class Command:
 
 FREE_STAGES = frozenset({"clear", "above", "rise"})
 """Stages in which the gripper is alone in the air."""
+EMPTY_GRASPS = 2
+"""So often the fingers may close on nothing before the thing is taken to lie elsewhere."""
 ASTRAY_M = 0.05
 """A gripper that has come so much further away from its point than it was is astray."""
 
@@ -172,8 +174,8 @@ class Handling:
         self.failure = ""
         """Why it cannot be done; empty while it can."""
         self.stage: Stage = "clear"
-        self._taken = 0
-        """Steps of the present stage."""
+        self._taken = self._empty = 0
+        """Steps of the present stage; grasps of nothing, one after another."""
         self._low = 0
         """Of these, with the thing at its height."""
         self._point: FloatArray | None = None
@@ -336,9 +338,18 @@ class Handling:
         closed = view.opening_m is not None and view.opening_m < self.config.empty * float(view.half[:2].min())
         return closed or float(np.linalg.norm(view.grip - view.here)) > self.config.lost_m
 
+    def _grasped_air(self, view: _View) -> Stage:
+        """Where to begin anew; a thing that is not between the fingers where it should be, time and again, lies
+        elsewhere."""
+        self._empty += int(view.aside_m < self.config.beside_m)
+        if self._empty < EMPTY_GRASPS:
+            return "clear"
+        self.failure = f"{self.thing} is not where it was seen: the fingers closed on nothing"
+        return "done"
+
     def _after_up(self, view: _View) -> Stage | None:
         if self._lost(view):
-            return "clear"
+            return self._grasped_air(view)
         high = self._point is not None and view.here[2] >= self._point[2] - self.config.arrive_m
         if self.skill == "pick":
             return "done" if high else "clear" if self._late else None
@@ -347,6 +358,7 @@ class Handling:
     def _after_over(self, view: _View) -> Stage | None:
         if self._lost(view):
             return "clear"
+        self._empty = 0
         return "lower" if np.hypot(*(view.here - self.target)[:2]) < self.config.set_down_m or self._late else None
 
     def _after_lower(self, view: _View) -> Stage | None:

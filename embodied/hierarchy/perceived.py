@@ -99,6 +99,8 @@ class PerceivedEnv:
         self.spec, self.reward = env.spec, env.reward
         self._own: Observation
         self._held: str | None = None
+        self._lost: str | None = None
+        """What slipped out of the fingers and was not seen since: it is looked for beside the hand too."""
         self._offset = np.zeros(3)
         self._closing = self._age = self._steps = 0
         self.looks = 0
@@ -107,7 +109,7 @@ class PerceivedEnv:
     def start(self, observation: Observation) -> Observation:
         """Withdraws the arm, looks for the first time, and shows what was seen; the environment is reset already."""
         self._own = observation
-        self._held, self._closing, self._age, self._steps = None, 0, 0, 0
+        self._held, self._lost, self._closing, self._age, self._steps = None, None, 0, 0, 0
         for taken in range(REST_STEPS):
             action = self.withdraw(self._own, taken)
             if action is None:
@@ -125,8 +127,11 @@ class PerceivedEnv:
 
     def look(self) -> None:
         """Another look, now."""
+        before = None if self._lost is None else np.array(self._track(self._lost).position_m)
         self._update(self.tracks, self._hidden())
         self.looks, self._age = self.looks + 1, 0
+        if self._lost is not None and not np.array_equal(before, self._track(self._lost).position_m):
+            self._lost = None
 
     def _hidden(self) -> frozenset[str]:
         """Ids of what the hand holds, or is so near to that only a part would be seen."""
@@ -134,7 +139,7 @@ class PerceivedEnv:
         if grip is not None:
             places = {t.id: self.frame.to_base(np.asarray(t.position_m)) for t in self.tracks.tracks}
             found |= {name for name, place in places.items() if np.linalg.norm(place - grip) < HIDES_M}
-        return frozenset(found)
+        return frozenset(found - {self._lost})
 
     def step(self, action: FloatArray) -> Step:
         """One control period, at the end of which there may be a look."""
@@ -207,19 +212,32 @@ class PerceivedEnv:
         if self._held is not None:
             track = self._track(self._held)
             half = float(min(track.half_extents_m[:2]))
-            if opening > float(track.half_extents_m[1]) + OPENED_M or opening < CLOSED_SHARE * half:
+            if opening > float(track.half_extents_m[1]) + OPENED_M:
                 self._held = None
+                return
+            if opening < CLOSED_SHARE * half:
+                self._slipped(track, grip)
                 return
             track.position_m = np.asarray(self.frame.to_world(grip + self._offset))
         elif self._closing >= GRASP_STEPS:
             self._grasp(grip, opening)
+
+    def _slipped(self, track: Any, grip: np.ndarray) -> None:
+        """Nothing is between the fingers any more: it lies below them, as long as it is not seen elsewhere."""
+        self._held, self._lost = None, track.id
+        solid = [self._entity(other) for other in self.tracks.tracks if other.role == "landmark"]
+        tops = [e.center_b_m[2] + e.half_extents_m[2] for e in solid if e.kind == "table"]
+        if tops:
+            below = np.array([grip[0], grip[1], max(tops) + float(track.half_extents_m[2])])
+            track.position_m = np.asarray(self.frame.to_world(below))
+        self.look()
 
     def _grasp(self, grip: np.ndarray, opening: float) -> None:
         for track in self.tracks.tracks:
             offset = self.frame.to_base(np.asarray(track.position_m)) - grip
             half = float(min(track.half_extents_m[:2]))
             if track.role == "object" and np.linalg.norm(offset) < GRASP_M and opening > CLOSED_SHARE * half:
-                self._held, self._offset = track.id, offset
+                self._held, self._offset, self._lost = track.id, offset, None
                 return
 
     def _finger_columns(self) -> slice:

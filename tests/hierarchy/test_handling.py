@@ -34,7 +34,8 @@ TIP_M = 0.0185
 
 
 class Hand:
-    """A point gripper with two fingers over a table with blocks; at the step `slips_at` it loses what it holds."""
+    """A point gripper with two fingers over a table with blocks; at the step `slips_at` it loses what it holds, and a
+    `mirage` is never between the fingers."""
 
     reward = None
 
@@ -45,7 +46,7 @@ class Hand:
         self.goal = Goal("gripper", np.zeros(3), ALL)
         self.centres = {name: np.asarray(at, dtype=float) for name, at in things.items()}
         self.grip, self.finger, self.held = np.array([1.34, 0.75, 0.535]), 0.0, ""
-        self.slips_at, self.taken = -1, 0
+        self.slips_at, self.taken, self.mirage = -1, 0, ""
 
     def reset(self, seed: int) -> Observation:
         del seed
@@ -68,6 +69,7 @@ class Hand:
                 self.held = ""
         else:
             near = [n for n, c in self.centres.items() if np.all(np.abs(self.grip - c) < (0.012, 0.012, 0.015))]
+            near = [name for name in near if name != self.mirage]
             self.held = near[0] if near and self.finger < HALF and action[3] < 0 else ""
         if self.held:
             self.finger = HALF - 0.002
@@ -216,6 +218,15 @@ def test_a_thing_that_slips_is_taken_again(run: Run, hand: Hand) -> None:
     closings = [a.step for a, b in zip(records[1:], records, strict=False) if (a.phase, b.phase) == ("close", "down")]
     assert len(closings) == 2
     assert report.subgoals[0].attempts == 1
+
+
+def test_fingers_that_close_on_nothing_do_not_try_for_ever(run: Run, hand: Hand) -> None:
+    hand.mirage = "a_block"
+    report, records = run(subgoal("place", "a_block", (1.40, 0.90, 0.425)))
+    assert not report.ok
+    assert "the fingers closed on nothing" in report.message
+    assert sum(a.phase == "close" != b.phase for a, b in zip(records[1:], records, strict=False)) <= 2
+    assert report.subgoals[0].steps < 80
 
 
 def test_a_thing_that_fell_off_the_table_is_not_chased(run: Run, hand: Hand) -> None:

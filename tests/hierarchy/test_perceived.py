@@ -138,6 +138,36 @@ def test_fingers_that_closed_on_nothing_hold_nothing(seen: PerceivedEnv, arm: Ar
     assert not any("left_finger" in pair for pair in seen.scene_state().contacts), "it slipped out"
 
 
+def test_what_slipped_is_taken_to_lie_below_and_is_looked_for_beside_the_hand(seen: PerceivedEnv, arm: Arm) -> None:
+    grasp(seen, arm, 0.024)
+    before = len(seen.asked)  # type: ignore[attr-defined]
+    arm.opening = 0.003
+    seen.step(np.array([0, 0, 0, -0.015], np.float32))
+    assert len(seen.asked) == before + 1, "it is looked for at once"  # type: ignore[attr-defined]
+    assert "blue_block" not in seen.asked[-1], "near to the hand, and yet not hidden by it"  # type: ignore[attr-defined]
+    np.testing.assert_allclose(seen.scene_state().entity("blue_block").position_m, (1.3, 0.7, 0.4 + HALF), atol=1e-6)
+
+
+def test_what_slipped_and_is_seen_again_is_hidden_by_the_hand_as_before(seen: PerceivedEnv, arm: Arm) -> None:
+    grasp(seen, arm, 0.024)
+    arm.opening = 0.003
+    seen.step(np.array([0, 0, 0, -0.015], np.float32))
+    lost = next(track for track in seen.tracks.tracks if track.id == "blue_block")
+
+    def find(tracks: Tracks, hidden: frozenset[str]) -> None:
+        del tracks
+        assert "blue_block" not in hidden
+        lost.position_m = np.array([1.36, 0.7, 0.425])
+
+    seen._update = find  # type: ignore[assignment]
+    seen.look()
+    np.testing.assert_allclose(seen.scene_state().entity("blue_block").position_m, (1.36, 0.7, 0.425), atol=1e-6)
+    asked: list[frozenset[str]] = []
+    seen._update = lambda tracks, hidden: asked.append(hidden)  # type: ignore[assignment]
+    seen.look()
+    assert "blue_block" in asked[0]
+
+
 def test_the_simulator_behind_it_is_out_of_reach(arm: Arm, seen: PerceivedEnv) -> None:
     arm.model = "what the simulator knows"  # type: ignore[attr-defined]
     with pytest.raises(AttributeError):
