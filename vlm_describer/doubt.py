@@ -106,7 +106,7 @@ def _hanging(things: list[Item], robots: list[Item]) -> set[str]:
     """Ids of what rests on nothing, but for the one thing of some size that a robot holds."""
     hanging = [item for item in things if item.rests_on is None]
     held = [item for item in hanging if min(item.size_m) >= LEAST_HELD_M]
-    if len(held) == 1 and any(_gap(held[0], robot) <= HELD_M for robot in robots):
+    if len(held) == 1 and any(gap(held[0], robot) <= HELD_M for robot in robots):
         hanging = [item for item in hanging if item is not held[0]]
     return {item.id for item in hanging}
 
@@ -133,14 +133,14 @@ def _groups(things: list[Item]) -> list[list[Item]]:
         while fresh:
             item = fresh.pop()
             group.append(item)
-            near = [other for other in left if _gap(item, other) <= LINK_M]
+            near = [other for other in left if gap(item, other) <= LINK_M]
             left = [other for other in left if not any(other is each for each in near)]
             fresh += near
         groups.append(group)
     return groups
 
 
-def _gap(a: Item, b: Item) -> float:
+def gap(a: Item, b: Item) -> float:
     """Distance between two boxes along B's axes, metres; 0 where they meet."""
     return float(np.linalg.norm(np.maximum(_between(a, b), 0.0)))
 

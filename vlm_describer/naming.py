@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,10 @@ from vlm_describer.examples import KINDS, SCENES, SIZES, shrunk
 from vlm_describer.heads import Head
 from vlm_describer.located import Item, Located
 from vlm_describer.prompts import encoded
-from vlm_describer.relief_tower import ReliefTower
 from vlm_describer.vocabulary import Vocabulary, load_vocabulary
+
+if TYPE_CHECKING:
+    from vlm_describer.relief_tower import ReliefTower
 
 GROUPS: dict[str, Sequence[str]] = {"kinds": KINDS, "colours": COLOURS, "sizes": SIZES, "scenes": SCENES}
 ITEM_GROUPS = ("kinds", "colours", "sizes")

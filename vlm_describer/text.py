@@ -17,6 +17,12 @@ NAME_LIMIT = 40
 FACT_LIMIT = 40
 _MAIN = ("holding", "in", "on", "touching", "at", "near")
 _SYMMETRIC = ("near", "touching")
+_SIDES = {"left_of": ("left_of", False), "right_of": ("left_of", True)} | {
+    "in_front_of": ("in_front_of", False),
+    "behind": ("in_front_of", True),
+}
+"""Which of two names a side is told by, and whether its things change places then: both say the same."""
+_SCENE = "scene"
 _ARTICLE_VOWELS = "aeiou"
 _UNNAMED = ("thing or part of a thing", "things or parts of things")
 """One of them and more: what is seen as one may be a part of something larger."""
@@ -86,7 +92,7 @@ def inventory_line(item: DescribedObject, base: BaseFrame, world: bool) -> str:
 
 
 def main_facts(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts that are told in words; of two that say the same (`near(a, b)`, `near(b, a)`) the first."""
+    """The facts that a caption or a film tells; of two that say the same (`near(a, b)`, `near(b, a)`) the first."""
     told, seen = [], set()
     for fact in facts:
         name, args = fact.predicate.name, fact.predicate.args
@@ -97,6 +103,43 @@ def main_facts(facts: Sequence[Fact]) -> list[Fact]:
     return told
 
 
+def other_facts(facts: Sequence[Fact]) -> list[Fact]:
+    """The facts that a text tells one by one besides: those of other predicates, and denied sides and scenes."""
+    grouped = (*_SIDES, _SCENE)
+    others = [fact for fact in facts if fact.predicate.name not in _MAIN]
+    return [fact for fact in others if fact.predicate.negated or fact.predicate.name not in grouped]
+
+
+def side_lines(facts: Sequence[Fact]) -> list[str]:
+    """A line for each thing and side, with all that it has on that side: `a left_of b, c`. Of two facts that say the
+    same (`left_of(a, b)`, `right_of(b, a)`) the first counts."""
+    rows: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    seen = set()
+    for fact in facts:
+        if fact.predicate.name not in _SIDES or fact.predicate.negated:
+            continue
+        name, turned = _SIDES[fact.predicate.name]
+        a, b = reversed(fact.predicate.args) if turned else fact.predicate.args
+        if (name, a, b) not in seen:
+            seen.add((name, a, b))
+            rows.setdefault((a, name, fact.source), []).append((b, fact.probability))
+    return [
+        f"- {a} {name} {', '.join(b for b, _ in others)} [{source} {_least(others)}]"
+        for (a, name, source), others in rows.items()
+    ]
+
+
+def _least(others: Sequence[tuple[str, float]]) -> str:
+    """The probability of one, of several the least."""
+    least = min(chance for _, chance in others)
+    return f"{least:.2f}" if len(others) == 1 else f"{least:.2f} or more each"
+
+
+def scene_line(fact: Fact) -> str:
+    """The kind of scene with its source and probability."""
+    return f"Scene: {fact.predicate.args[0]} [{fact.source} {fact.probability:.2f}]"
+
+
 def fact_line(fact: Fact) -> str:
     """One fact with its source and probability."""
     return f"- {fact.predicate} [{fact.source} {fact.probability:.2f}]"
@@ -105,17 +148,24 @@ def fact_line(fact: Fact) -> str:
 def full_text(
     objects: Sequence[DescribedObject], facts: Sequence[Fact], unknown: Sequence[str], base: BaseFrame, world: bool
 ) -> str:
-    """The whole description: an inventory, the main facts (at most 40), and what is not known."""
-    frame = (
-        "the robot's frame (x forward, y left, z up)" if world else "the camera's frame (x right, y down, z forward)"
+    """The whole description: the kind of scene, an inventory, facts (at most 40 lines; sides last, one line for each
+    thing and side), and what is not known.
+
+    The caption is no part of it: it says things without their sources.
+    """
+    axes = (
+        "centres and the boxes round them in metres along the robot's axes (x forward, y left, z up)"
+        if world
+        else "centres in metres along the camera's axes (x right, y down, z forward), boxes along level ones"
     )
-    lines = [f"Things, centres and sizes in metres in {frame}:"]
+    lines = [scene_line(fact) for fact in facts if fact.predicate.name == _SCENE and not fact.predicate.negated]
+    lines.append(f"Things, {axes}:")
     lines += [inventory_line(item, base, world) for item in objects] or ["- none"]
-    main = main_facts(facts)
+    told = [fact_line(fact) for fact in (*main_facts(facts), *other_facts(facts))] + side_lines(facts)
     lines.append("Facts:")
-    lines += [fact_line(fact) for fact in main[:FACT_LIMIT]] or ["- none is known"]
-    if len(main) > FACT_LIMIT:
-        lines.append(f"- and {len(main) - FACT_LIMIT} more")
+    lines += told[:FACT_LIMIT] or ["- none is known"]
+    if len(told) > FACT_LIMIT:
+        lines.append(f"- and {len(told) - FACT_LIMIT} lines more")
     if unknown:
         lines.append("Not known: " + "; ".join(unknown))
     return "\n".join(lines)

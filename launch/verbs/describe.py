@@ -40,7 +40,10 @@ LEAVES = (PICTURE,)
 
 
 def run(config: KEYS, folder: RunFolder) -> Outcome:
-    """Describes the scene as it stands after it has settled, or the picture, and keeps what was looked at."""
+    """Describes the scene as it stands after it has settled, or the picture, and keeps what was looked at.
+
+    Its lines are the caption and, each thing and fact with its source, the text.
+    """
     from embodied.report.pictures import save_png
 
     from .. import records
@@ -61,7 +64,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
         "description": records.description_record(description),
         "picture": picture,
     }
-    return Outcome(True, result, (description.text,))
+    return Outcome(True, result, (description.caption, description.text))
 
 
 def _from_scene(config: KEYS) -> tuple[SceneDescription, Frame]:

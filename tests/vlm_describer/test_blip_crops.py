@@ -87,7 +87,8 @@ def test_each_thing_has_the_words_of_its_crop(look: tuple[StillScene, Frame, Loc
 def test_nothing_and_robots_are_no_things(look: tuple[StillScene, Frame, Located]) -> None:
     scene, frame, located = look
     told = truths(located)
-    told[0], told[1] = "nothing", "robot"
+    told[-1], told[0] = "nothing", "robot"
+    assert located.items[-1].flat
     looker = CropLooker(Says(told))
     found = SeeingDescriber("blip", looker, Calibration(), scene.frame).describe((frame,))
     assert len(found.objects) == len(located.items) - 2

@@ -34,7 +34,7 @@ from vlm_describer.seeing import Named, related
 sys.path.insert(0, str(Path(__file__).parent))
 from located_truth import match, shots_of, table_scenes, true_facts
 
-NAMES = ("in", "on", "touching", "near", "left_of", "right_of", "in_front_of", "behind")
+NAMES = ("in", "on", "touching", "near", "left_of", "right_of", "in_front_of", "behind", "holding")
 
 
 def thing(ident: str, at: tuple[float, float, float], sigma: float = 0.004, **more: Any) -> Item:
