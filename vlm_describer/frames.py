@@ -19,14 +19,20 @@ from PIL import Image, UnidentifiedImageError
 
 from embodied.errors import UserError
 from embodied.types import FloatArray, Frame
+from vlm_describer.blocks import without_blocks
 
 MAX_SIDE = 8192
 """Longest side of a picture, in pixels."""
 USED_SIDE = 1600
 """Longest side of a picture that is looked at: larger ones are shrunk."""
 _SIXTEEN_BITS = 65535
+FARTHEST_M = 60.0
+"""Readings beyond it are none: a far clipping plane, the sky."""
+_MOST_MM = 1000.0 * FARTHEST_M
 _MILLIMETRE_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 """What PIL calls a 16-bit grey PNG, by version and byte order."""
+_SQUARED = ("JPEG", "MPO")
+"""Formats that keep pictures in squares."""
 _FOCAL_RANGE = (0.15, 20.0)
 """Focal lengths in picture widths: fields of view of some 147 to 3 degrees."""
 _RIGID_TOLERANCE = 1e-2
@@ -46,8 +52,8 @@ def make_frame(
 
     Args:
         image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) as uint8 or as floats in [0, 1], or a PIL image of any mode (a
-            16-bit one is brought to 8 bits, one of floats holds them in [0, 1]). A fourth channel (opacity) is laid
-            over black.
+            16-bit one is brought to 8 bits, one of floats holds them in [0, 1]; one that was opened from a JPEG file is
+            smoothed, see `vlm_describer.blocks`). A fourth channel (opacity) is laid over black.
         depth: (H, W) metres along the optical axis; NaN, infinite and 0 mean no reading. None: a picture only.
         intrinsics: (3, 3), or fx, fy, cx, cy in pixels.
         camera_pose: (4, 4) world_from_camera, or x, y, z (m), qw, qx, qy, qz.
@@ -58,11 +64,14 @@ def make_frame(
         UserError: Something is not of this form; one line that says what to do.
     """
     rgb = _picture(image)
+    distances = None if depth is None else _depth(depth, rgb.shape[:2])
+    if getattr(image, "format", None) in _SQUARED:
+        rgb = without_blocks(rgb, distances)
     return Frame(
         rgb=rgb,
         camera=camera,
         time_s=float(time_s),
-        depth_m=None if depth is None else _depth(depth, rgb.shape[:2]),
+        depth_m=distances,
         intrinsics=None if intrinsics is None else _intrinsics(intrinsics, rgb.shape[:2]),
         world_from_camera=None if camera_pose is None else _pose(camera_pose),
     )
@@ -278,12 +287,12 @@ def _rotation(q: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _open_image(path: Path, key: str) -> Image.Image:
-    """A picture read to its end, so that a cut file is noticed here."""
+    """A picture read to its end, so that a cut file is noticed here; it still knows its format."""
     _check_file(path, key)
     try:
         with Image.open(path) as opened:
             opened.load()
-            return opened.copy()
+            return opened
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError):
         raise UserError(f"{key}={path} is not a whole picture; give a PNG or JPEG file") from None
 
@@ -293,12 +302,22 @@ def _read_depth(path: Path) -> NDArray[np.float32]:
     if path.suffix == ".npy":
         array = _load_npy(path, "depth")
         if not np.issubdtype(array.dtype, np.floating):
-            raise UserError(f"depth={path} holds {array.dtype}; a .npy holds floats in metres")
-        return array.astype(np.float32)
+            raise UserError(f"depth={path} holds {array.dtype}; a .npy holds floats in metres: divide by 1000?")
+        return _not_millimetres(array.astype(np.float32), path)
     image = _open_image(path, "depth")
     if image.mode not in _MILLIMETRE_MODES:
         raise UserError(f"depth={path} is no 16-bit grey PNG (it is {image.mode}); write depth as 16-bit millimetres")
     return np.asarray(image).astype(np.float32) / np.float32(1000.0)
+
+
+def _not_millimetres(metres: NDArray[np.float32], path: Path) -> NDArray[np.float32]:
+    """The same, where any reading can be metres: a table at 800 m, and nothing nearer, stands at 800 mm."""
+    readings = metres[np.isfinite(metres) & (metres > 0.0)]
+    nearest, middle = np.percentile(readings, (1, 50)) if len(readings) else (0.0, 0.0)
+    if nearest > FARTHEST_M and middle < _MOST_MM:
+        told = f"its readings begin at {nearest:.0f}"
+        raise UserError(f"depth={path} seems to hold millimetres ({told}); a .npy holds metres: divide by 1000")
+    return metres
 
 
 def _read_pose(pose: str | Path) -> NDArray[np.float64]:

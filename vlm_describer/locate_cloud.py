@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embodied.types import BaseFrame, BoolArray, FloatArray, Frame
+from vlm_describer.frames import FARTHEST_M
 
 WORK_PIXELS = 320 * 240
 """Larger pictures are thinned out by a whole number until they have about so many pixels."""
-FARTHEST_M = 60.0
-"""Readings beyond it are none: a far clipping plane, the sky."""
 _SKY_M = 8.0
 _SKY_TIMES = 5.0
 """The farthest distance is a clipping plane where it is beyond 8 m and so many times as far as what else is seen."""

@@ -36,7 +36,7 @@ LEAST_THERE = 0.1
 """In a scene of a strange kind, what is less likely to be a thing than this is none."""
 UNCOLOURED = ("wall",)
 """Lit so unevenly that one side of it has another colour than the other."""
-LIT = 0.2
+LIT = 0.4
 """Largest channel of the brightest surface or thing from which a picture is lit; the least of 335 rendered frames was
 .45."""
 SHADED = 0.08

@@ -134,6 +134,7 @@ def test_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
     (tmp_path / "cut.png").write_bytes(good.read_bytes()[:200])
     (tmp_path / "bad.npy").write_bytes(b"\x93NUMPY")
     np.save(tmp_path / "whole.npy", np.ones((12, 16), np.int32))
+    np.save(tmp_path / "millimetres.npy", np.where(DEPTH < 0.55, 0.0, 1000 * DEPTH))
     (tmp_path / "pose.txt").write_text("1 2 3")
     calls: list[tuple[dict[str, Any], str]] = [
         ({"image": tmp_path / "none.png"}, "no such file"),
@@ -142,7 +143,8 @@ def test_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
         ({"image": good, "depth": tmp_path / "eight.png"}, "16-bit"),
         ({"image": good, "depth": tmp_path / "none.npy"}, "no such file"),
         ({"image": good, "depth": tmp_path / "bad.npy"}, "numpy.save"),
-        ({"image": good, "depth": tmp_path / "whole.npy"}, "floats in metres"),
+        ({"image": good, "depth": tmp_path / "whole.npy"}, "floats in metres: divide by 1000"),
+        ({"image": good, "depth": tmp_path / "millimetres.npy"}, "millimetres (its readings begin at 5"),
         ({"image": good, "intrinsics": "20,x,7,5"}, "fx,fy,cx,cy"),
         ({"image": good, "camera_pose": tmp_path / "pose.txt"}, "3 numbers"),
         ({"image": good, "camera_pose": "1,2,3"}, "no such file"),
