@@ -19,6 +19,7 @@ from embodied import hub
 from embodied.errors import IntegrityError, UserError
 from embodied.types import FloatArray
 from vlm_describer.clip_model import digest, quiet, refuse_not_finite
+from vlm_describer.weights_file import check_weights
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 NEEDED = ("config.json", "preprocessor_config.json")
@@ -57,6 +58,11 @@ class BlipModel:
         self.identity = identity
         self.network = network.eval().requires_grad_(False)
         self.tokenizer, self._prepare = tokenizer, image_processor
+
+    @property
+    def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of its pictures' channels."""
+        return tuple(self._prepare.image_mean), tuple(self._prepare.image_std)
 
     def captions(
         self, pictures: Sequence[NDArray[np.uint8]], prompt: str = "", max_tokens: int = 60, words: Sequence[str] = ()
@@ -143,6 +149,7 @@ def load_blip(model: str, name: str = "") -> BlipModel:
         IntegrityError: Its files do not hold a BLIP captioning model.
     """
     folder = _folder_of(model)
+    check_weights(_weights_of(folder))
     with quiet():
         network, tokenizer, images = _read(folder)
     refuse_not_finite(network, folder)
@@ -161,9 +168,12 @@ def _read(folder: Path) -> tuple[Any, Any, Any]:
         images = BlipImageProcessor.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # transformers has no error of its own for a damaged folder
         line = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        if "ignore_mismatched_sizes" in line:
+            line = f"its {NEEDED[0]} describes another network than its weights are of"
         raise IntegrityError(f"{folder} does not hold a BLIP captioning model: {line}") from None
-    if told["missing_keys"] or told["mismatched_keys"]:
-        raise IntegrityError(f"{folder} lacks weights of {sorted(told['missing_keys'])[0]}: it is not used")
+    missing = sorted(told["missing_keys"]) or sorted(str(key) for key in told["mismatched_keys"])
+    if missing:
+        raise IntegrityError(f"{folder} lacks weights of {missing[0]}: it is not used")
     return network, tokenizer, images
 
 

@@ -36,29 +36,28 @@ def load_clip_looker(model: str = "", pretrained: str = "", vocabulary: str = ""
     Args:
         model: A folder or a public model's name; empty: the shipped one.
         pretrained: Weights of a public model.
-        vocabulary: A file of the user's (`vocabulary.load_vocabulary`) whose wordings and kinds a public model is to
-            know too.
+        vocabulary: A file of the user's (`vocabulary.load_vocabulary`). Its wordings hold for what a model names by
+            wordings: everything in a public one, the kind of scene in a fitted one. What it adds and the model cannot
+            see is said to be unknown.
 
     Raises:
-        UserError: The model cannot be had, or is none that takes other words.
+        UserError: The model cannot be had, or the file is no vocabulary.
         IntegrityError: Its files are damaged.
     """
     own = Path(model).expanduser() if model else sim_clip.SHIPPED
     if not model and not (own / sim_clip.CARD).is_file():
         raise UserError("no model is shipped: fit one (embodied fit describer=clip) and say model=<its out>/model")
-    fitted = not pretrained and (own / sim_clip.CARD).is_file()
-    if vocabulary and (fitted or (own / PROBE_CARD).is_file()):
-        raise UserError(
-            "vocabulary= is for a public model (model= and pretrained=): this one was fitted to its own words"
-        )
+    fitted = (own / sim_clip.CARD).is_file()
+    if fitted and pretrained:
+        raise UserError(f"{model} is the folder of a fitted model, which has its own weights: leave out pretrained=")
+    words = load_vocabulary(Path(vocabulary).expanduser()) if vocabulary else None
     if fitted:
         # It brings torch, which what is refused above and below does not need.
         from vlm_describer.fit_clip import load_namer
 
-        namer = load_namer(own)
+        namer = load_namer(own, words)
         return NamingLooker(namer), load_calibration(own / CALIBRATION, namer.identity)
     if (own / PROBE_CARD).is_file():
-        probe = load_probe_namer(own, pretrained)
+        probe = load_probe_namer(own, pretrained, words)
         return NamingLooker(probe), load_calibration(own / CALIBRATION, probe.identity)
-    words = load_vocabulary(Path(vocabulary).expanduser()) if vocabulary else None
     return NamingLooker(PromptNamer(load_clip(model, pretrained), words)), Calibration()

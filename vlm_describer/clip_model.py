@@ -24,9 +24,12 @@ from embodied import hub
 from embodied.errors import IntegrityError, UserError, unknown_name
 from embodied.types import FloatArray
 from vlm_describer import clip_names
+from vlm_describer.weights_file import check_weights, objects_in
 
 LOCAL = "local-dir:"
 CONFIG = "open_clip_config.json"
+CARDS = ("card.json", "probe.json")
+"""What is in the folder of a model that was fitted here."""
 SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
 BATCH = 64
 """Pictures or texts that go through a tower together."""
@@ -109,6 +112,9 @@ def load_clip(model: str, pretrained: str = "") -> ClipModel:
     """
     source = _source(model, pretrained)
     _check_text_tower(source)
+    files = [source.weights] if source.weights.is_file() else _weights_in(source.weights)
+    if len(files) == 1:
+        check_weights(files[0])
     import open_clip
     from open_clip.factory import _find_checkpoint_in_dir
 
@@ -123,6 +129,8 @@ def load_clip(model: str, pretrained: str = "") -> ClipModel:
                 require_pretrained=True,
             )
         except Exception as error:  # pickles, safetensors, shapes: whatever it is, this file is not that model's
+            if "weights only load failed" in str(error).lower():
+                raise IntegrityError(objects_in(weights)) from None
             raise IntegrityError(f"{weights} does not hold weights of {model}: {_first_line(error)}") from None
         tokenizer = open_clip.get_tokenizer(bare)
     refuse_not_finite(network, weights)
@@ -144,6 +152,8 @@ def _source(model: str, pretrained: str) -> _Source:
     if file.is_file():
         return _Source(name, file, _preprocess_of_file(name, file, tags))
     if pretrained not in tags:
+        if file.is_dir():
+            raise _no_weights(pretrained, file)
         if file.is_absolute() or file.suffix in SUFFIXES:
             raise UserError(f"there is no file {pretrained}; give weights of {model}, or a tag: {', '.join(tags)}")
         kind = f"file or tag of {model}"
@@ -165,14 +175,27 @@ def _unknown(model: str) -> UserError:
     return UserError(f"unknown model '{model}'{hint} It is a folder of a fitted model, or one of open_clip's names")
 
 
+def _no_weights(pretrained: str, folder: Path) -> UserError:
+    """Why a folder is no weights of a public model, by what it holds."""
+    if (folder / CONFIG).is_file():
+        return UserError(f"{pretrained} was saved by open_clip: say pretrained={LOCAL}{pretrained}")
+    if any((folder / card).is_file() for card in CARDS):
+        return UserError(f"{pretrained} is the folder of a fitted model: say model={pretrained} without pretrained=")
+    return UserError(f"pretrained={pretrained} is a folder; give a file of weights, a tag or {LOCAL}folder")
+
+
 def _from_folder(folder: Path) -> _Source:
     config = _config_of(folder / CONFIG)
     if "model_cfg" not in config:
         raise UserError(f"{folder / CONFIG} has no 'model_cfg': it is not a folder that open_clip saved")
     preprocess = _preprocess_in(config, folder / CONFIG)
-    if not any(path.suffix in SUFFIXES for path in folder.iterdir()):
+    if not _weights_in(folder):
         raise UserError(f"{folder} holds no weights (*{', *'.join(SUFFIXES)})")
     return _Source(f"{LOCAL}{folder}", folder, preprocess)
+
+
+def _weights_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
 
 
 def _config_of(path: Path) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,6 +21,8 @@ from embodied.errors import UserError
 
 _TABLES = "_open_clip_tables"
 """Under this name the package is in `sys.modules` without what its own `__init__` imports."""
+_READER = "safetensors.torch"
+"""What the tables' module would read downloads with; it brings torch, and the tables do without."""
 
 
 def model_names() -> list[str]:
@@ -67,4 +71,18 @@ def _tables() -> ModuleType:
         package = ModuleType(_TABLES)
         package.__path__ = [str(_folder())]
         sys.modules[_TABLES] = package
-    return import_module(f"{_TABLES}.pretrained")
+    with _without(_READER):
+        return import_module(f"{_TABLES}.pretrained")
+
+
+@contextmanager
+def _without(module: str) -> Iterator[None]:
+    """While a module that has not been imported seems not to be installed."""
+    absent = module not in sys.modules
+    if absent:
+        sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if absent:
+            del sys.modules[module]

@@ -20,7 +20,7 @@ from vlm_describer.fit_tower import TowerConfig, TowerFit
 from vlm_describer.heads import load_heads, save_heads
 from vlm_describer.naming import ITEM_GROUPS, HeadNamer, PromptNamer
 from vlm_describer.relief_tower import load_relief_tower, save_relief_tower
-from vlm_describer.vocabulary import load_vocabulary
+from vlm_describer.vocabulary import Vocabulary, load_vocabulary
 
 HEADS = "heads.safetensors"
 RELIEF_TOWER = "relief.safetensors"
@@ -62,11 +62,11 @@ def fit_clip(
     return load_namer(folder)
 
 
-def load_namer(folder: Path | None = None) -> HeadNamer:
-    """The shipped sim-clip with its heads, or the one in `folder`."""
+def load_namer(folder: Path | None = None, vocabulary: Vocabulary | None = None) -> HeadNamer:
+    """The shipped sim-clip with its heads, or the one in `folder`; `vocabulary`: with a user's lines."""
     folder = sim_clip.SHIPPED if folder is None else folder
     relief_tower = load_relief_tower(folder / RELIEF_TOWER)
-    return HeadNamer(sim_clip.load_sim_clip(folder), load_heads(folder / HEADS), relief_tower)
+    return HeadNamer(sim_clip.load_sim_clip(folder), load_heads(folder / HEADS), relief_tower, vocabulary)
 
 
 def examples_of(frames: FrameSet, folder: Path, side: int, progress: Progress) -> Examples:

@@ -73,7 +73,7 @@ def _joined(one: Look, other: Look) -> Look:
     ]
     located = replace(seen, items=(*items, *(moved[row] for row in fresh)), surfaces=surfaces, reason="")
     groups = {group: _summed(logits, other_names.items[group], pairs, fresh) for group, logits in names.items.items()}
-    return _numbered((located, Names(groups, names.scene + other_names.scene, names.kinds)))
+    return _numbered((located, replace(names, items=groups, scene=names.scene + other_names.scene)))
 
 
 def merged(item: Item, other: Item, located: Located) -> Item:

@@ -17,7 +17,7 @@ from vlm_describer.examples import KINDS, SCENES, SIZES, shrunk
 from vlm_describer.heads import Head
 from vlm_describer.located import Item, Located
 from vlm_describer.prompts import encoded
-from vlm_describer.vocabulary import Vocabulary, load_vocabulary
+from vlm_describer.vocabulary import Vocabulary, load_vocabulary, untold
 
 if TYPE_CHECKING:
     from vlm_describer.relief_tower import ReliefTower
@@ -38,6 +38,8 @@ class Names:
     """(K,) over SCENES."""
     kinds: tuple[str, ...] = KINDS
     """What the columns of `kinds` mean: KINDS, and after them those that a user added."""
+    untold: tuple[str, ...] = ()
+    """A phrase about what a user's vocabulary has and nobody here can see."""
 
 
 class Namer(Protocol):
@@ -58,6 +60,7 @@ class PromptNamer:
         vocabulary = vocabulary or shipped
         self.identity, self._model = model.identity, model
         self.kinds = (*KINDS, *(kind for kind in vocabulary.kinds if kind not in shipped.kinds))
+        self.vocabulary, self.untold = vocabulary, untold(vocabulary, ("kinds",))
         groups = {**GROUPS, "kinds": self.kinds}
         self._prompts = {group: encoded(model, vocabulary, group, names) for group, names in groups.items()}
 
@@ -66,7 +69,9 @@ class PromptNamer:
         crops = [crop(frame, item, SIDE) for item in located.items]
         vectors = self._model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
         logits = self.logits(vectors)
-        return Names({group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1], self.kinds)
+        return Names(
+            {group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1], self.kinds, self.untold
+        )
 
     def logits(self, vectors: FloatArray) -> dict[str, FloatArray]:
         """Of each group, (N, K), for pictures' vectors (N, D)."""
@@ -89,23 +94,23 @@ class HeadNamer:
             model: Whose vectors the heads were fitted on.
             heads: By group; a group without one is named by its wordings.
             relief_tower: Whose vectors they were fitted on too.
-            vocabulary: As it was in fitting.
+            vocabulary: As it was in fitting, or with a user's lines: the heads keep the kinds that they were fitted to.
         """
         self._prompts, self.model, self.heads = PromptNamer(model, vocabulary), model, heads
         self._relief_tower = relief_tower
-        self.identity = model.identity
+        self.identity, self.untold = model.identity, untold(self._prompts.vocabulary)
 
     def names(self, frame: Frame, located: Located) -> Names:
         """As `Namer.names`."""
         crops = [crop(frame, item, SIDE) for item in located.items]
         vectors = self.model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
         logits = self._prompts.logits(vectors)
-        items = {group: logits[group][:-1] for group in ITEM_GROUPS}
+        items = {group: logits[group][:-1, : len(GROUPS[group])] for group in ITEM_GROUPS}
         if located.items:
             reliefs = np.stack([relief(frame, item, located) for item in located.items])
             told = np.stack([features(item, located) for item in located.items])
             items |= self.head_logits(vectors[:-1], reliefs, told)
-        return Names(items, logits["scenes"][-1])
+        return Names(items, logits["scenes"][-1], untold=self.untold)
 
     def head_logits(self, vectors: FloatArray, reliefs: NDArray[np.uint8], told: FloatArray) -> dict[str, FloatArray]:
         """(N, K) of each group that has a head, for crops' vectors (N, D), their reliefs and features (N, F).

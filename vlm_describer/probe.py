@@ -24,7 +24,7 @@ from vlm_describer.crops import crop
 from vlm_describer.examples import Examples, shrunk
 from vlm_describer.located import Located
 from vlm_describer.naming import GROUPS, ITEM_GROUPS, SIDE, Names, PromptNamer
-from vlm_describer.vocabulary import Vocabulary
+from vlm_describer.vocabulary import Vocabulary, untold
 
 CARD, WEIGHTS = "probe.json", "probe.safetensors"
 PROBED = ("kinds", "colours")
@@ -70,7 +70,7 @@ class ProbeNamer:
 
     def __init__(self, model: ClipModel, probes: Mapping[str, Probe], vocabulary: Vocabulary | None = None) -> None:
         self._prompts, self._model, self._probes = PromptNamer(model, vocabulary), model, probes
-        self.identity = f"probe-{model.identity}"
+        self.identity, self._untold = f"probe-{model.identity}", untold(self._prompts.vocabulary)
 
     def names(self, frame: Frame, located: Located) -> Names:
         """As `Namer.names`."""
@@ -78,7 +78,8 @@ class ProbeNamer:
         vectors = self._model.encode_images([*crops, shrunk(frame.rgb, SIDE)])
         logits = self._prompts.logits(vectors)
         logits |= {group: probe.logits(vectors) for group, probe in self._probes.items()}
-        return Names({group: logits[group][:-1] for group in ITEM_GROUPS}, logits["scenes"][-1])
+        items = {group: logits[group][:-1] for group in ITEM_GROUPS}
+        return Names(items, logits["scenes"][-1], untold=self._untold)
 
 
 def fit_probe(vectors: FloatArray, labels: NDArray[np.int64], names: int, config: ProbeConfig | None = None) -> Probe:
@@ -141,8 +142,10 @@ def save_probes(
     (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", "utf-8")
 
 
-def load_probe_namer(folder: Path, pretrained: str = "") -> ProbeNamer:
+def load_probe_namer(folder: Path, pretrained: str = "", vocabulary: Vocabulary | None = None) -> ProbeNamer:
     """The probes in a folder with the model that they were fitted on; `pretrained` says where its weights lie now.
+
+    `vocabulary`: as in `ProbeNamer`.
 
     Raises:
         UserError: The model cannot be had, or is another one.
@@ -153,7 +156,7 @@ def load_probe_namer(folder: Path, pretrained: str = "") -> ProbeNamer:
     model = load_clip(card["model"], pretrained or card["pretrained"])
     if model.identity != card["identity"]:
         raise UserError(f"{folder} was fitted on {card['identity']}, not on {model.identity}; {_AGAIN}")
-    return ProbeNamer(model, probes)
+    return ProbeNamer(model, probes, vocabulary)
 
 
 def _card(folder: Path) -> dict[str, Any]:

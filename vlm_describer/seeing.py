@@ -118,6 +118,7 @@ class SeeingDescriber:
             *open_questions,
             *([located.reason] if located.reason else []),
             *fused.left_out,
+            *names.untold,
         ]
         base = located.base if located.frame == "world" else BaseFrame()
         return make_description([described(t) for t in named], [*scene, *facts], unknown, located.frame, base)

@@ -33,6 +33,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "[ENC]")
 """As BERT's vocabulary begins; a BLIP decoder starts at [DEC] and ends at [SEP]."""
 WORDS = (*SCENES, *COLOURS, *KINDS)
 """All that a caption is made of, in a fixed order; a token each."""
+MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 PLACES_SCALE = 0.5
 """Of the sines that tell patches their places, beside patches of about 1."""
 
@@ -89,7 +90,7 @@ def build(config: SimBlipConfig) -> tuple[Any, Any, Any]:
     )
     _start(network)
     side = {"height": config.image_size, "width": config.image_size}
-    images = BlipImageProcessor(size=side, image_mean=[0.5] * 3, image_std=[0.25] * 3)
+    images = BlipImageProcessor(size=side, image_mean=MEAN, image_std=STD)
     return network, tokenizer, images
 
 
@@ -126,7 +127,21 @@ def load_sim_blip(folder: Path | None = None) -> BlipModel:
     model = load_blip(str(folder), NAME)
     if model.identity != f"{NAME}-{card.get('weights')}":
         raise IntegrityError(f"{folder / WEIGHTS} is not the file that {CARD} describes; fit it again")
+    _refuse_changed(model, folder)
     return model
+
+
+def _refuse_changed(model: BlipModel, folder: Path) -> None:
+    """IntegrityError where other files than the weights were changed, so that it would not see as fitted:
+    `transformers` passes over weights that a configuration leaves out."""
+    from safetensors import safe_open
+
+    with safe_open(folder / WEIGHTS, "numpy") as file:
+        kept = set(file.keys())
+    if not kept <= set(model.network.state_dict()):
+        raise IntegrityError(f"{folder}/config.json describes another network than {WEIGHTS}: put its own back")
+    if model.normalisation != (MEAN, STD):
+        raise IntegrityError(f"{folder}/preprocessor_config.json is not that of a {NAME}: put its own back")
 
 
 def _start(network: Any) -> None:

@@ -120,11 +120,18 @@ def load_sim_clip(folder: Path | None = None) -> ClipModel:
         missing, unexpected = network.load_state_dict(load_file(folder / WEIGHTS), strict=False)
     except UserError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise IntegrityError(f"{folder} holds no {NAME}: {str(error).splitlines()[0][:200]}") from None
+    except RuntimeError:
+        raise IntegrityError(_other_network(folder)) from None
+    except (KeyError, TypeError, ValueError) as error:
+        line = str(error).splitlines()[0][:200]
+        raise IntegrityError(f"the config in {folder / CARD} is none of a {NAME} ({line}); fit it again") from None
     if unexpected or any(not name.startswith(LOCKED) for name in missing):
-        raise IntegrityError(f"{folder / WEIGHTS} lacks or adds tensors; fit it again")
+        raise IntegrityError(_other_network(folder))
     return wrap(network, tokenizer, config, f"{NAME}-{identity}")
+
+
+def _other_network(folder: Path) -> str:
+    return f"the config in {folder / CARD} is of another network than {WEIGHTS}: put its own back, or fit it again"
 
 
 def read_card(folder: Path) -> dict[str, Any]:

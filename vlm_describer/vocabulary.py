@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -247,6 +247,23 @@ def tidy(text: str) -> str:
     text = " ".join(text.split())
     text = re.sub(r"\b([Aa])n (?=[^aeiou\W])", r"\1 ", text)
     return re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
+
+
+def untold(vocabulary: Vocabulary, told: Sequence[str] = ()) -> tuple[str, ...]:
+    """One phrase, or none, about a user's entries that a describer of pictures has no way to see.
+
+    Words and wordings for what is known change nothing here. A new kind can be told by wordings alone, where no head
+    was fitted to a list of names; a colour is one of the canonical ones; and what a new fact or relation looks like, or
+    where a new place begins, no wording says to a model.
+
+    Args:
+        vocabulary: With a user's file merged into it.
+        told: Groups of which new entries are told.
+    """
+    shipped = load_vocabulary()
+    added = {group: [name for name in vocabulary.group(group) if name not in shipped.group(group)] for group in GROUPS}
+    listed = [f"{group} {', '.join(names)}" for group, names in added.items() if names and group not in told]
+    return (f"anything of one's own words that cannot be seen here: {'; '.join(listed)}",) if listed else ()
 
 
 def entries(vocabulary: Vocabulary) -> Iterator[tuple[str, Entry]]:

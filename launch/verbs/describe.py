@@ -31,7 +31,7 @@ class KEYS:
         "clip, blip: folder of a fitted model, or a public one's name; default: the shipped one", "", literal=True
     )
     pretrained: str = key("clip: weights of a public model: tag, file or local-dir:<folder>", "", literal=True)
-    vocabulary: str = key("clip: a file with more kinds and wordings for a public model (TOML)", "", literal=True)
+    vocabulary: str = key("clip: a file with kinds, predicates and wordings of one's own (TOML)", "", literal=True)
     out: str = key("run folder; default runs/describe/<time>-<scene>", "", literal=True)
 
 
@@ -53,8 +53,8 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     for name in ("pretrained", "vocabulary"):
         if config.describer != "clip" and getattr(config, name):
             raise UserError(f"{name}= belongs to describer=clip")
-        if getattr(config, name) and not config.model:
-            raise UserError(f"{name}= belongs to model=, a public model")
+    if config.pretrained and not config.model:
+        raise UserError("pretrained= belongs to model=, a public model")
     description, frame = _from_image(config) if config.image else _from_scene(config)
     picture = save_png(folder.path / PICTURE, frame.rgb)
     result = {

@@ -120,8 +120,13 @@ def test_missing_weights_never_stay_random(folder: Path, tmp_path: Path) -> None
     save_file(state, other / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(IntegrityError, match="vision_model.post_layernorm.weight"):
         load_blip(str(other))
+    config = json.loads((other / "config.json").read_text())
+    config["vision_config"]["hidden_size"] *= 2
+    (other / "config.json").write_text(json.dumps(config))
+    with pytest.raises(IntegrityError, match="config.json describes another network"):
+        load_blip(str(other))
     (other / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(IntegrityError, match="does not hold a BLIP"):
+    with pytest.raises(IntegrityError, match="no whole .safetensors file"):
         load_blip(str(other))
 
 

@@ -15,9 +15,11 @@ from embodied.types import Frame, SceneDescription, SceneState
 from robots.still import StillScene
 from vlm_describer.calibration import Calibration
 from vlm_describer.clip import NamingLooker, load_clip_looker
+from vlm_describer.examples import SCENES
 from vlm_describer.looking import LookingDescriber
 from vlm_describer.naming import GeometryNamer, PromptNamer
 from vlm_describer.seeing import SeeingDescriber
+from vlm_describer.sim_clip import SHIPPED
 from vlm_describer.vocabulary import load_vocabulary
 
 LOOKER = NamingLooker(GeometryNamer())
@@ -93,10 +95,54 @@ def test_a_kind_that_a_user_adds_is_said(blocks: StillScene, frame: Frame, tmp_p
         assert {thing.kind for thing in describer.describe((frame,)).objects} == kinds
 
 
-def test_a_fitted_model_takes_no_other_words(tmp_path: Path) -> None:
-    (tmp_path / "card.json").write_text("{}")
-    with pytest.raises(UserError, match="fitted to its own words"):
-        load_clip_looker(str(tmp_path), "", "mine.toml")
+MINE = """
+[kinds.mug]
+positive = ["a {colour} mug"]
+negative = ["no mug"]
+[kinds.block]
+positive = ["a {colour} toy brick"]
+[relations.leaning_on]
+positive = ["the {a} leans on the {b}"]
+negative = ["the {a} does not lean on the {b}"]
+[scenes.table]
+positive = ["a workbench with blocks"]
+"""
+
+
+def test_the_shipped_model_says_which_of_ones_own_words_it_cannot_see(
+    blocks: StillScene, frame: Frame, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    looker, calibration = load_clip_looker(vocabulary=str(tmp_path / "mine.toml"))
+    told = SeeingDescriber("clip", looker, calibration, blocks.frame).describe((frame, frame))
+    said = "anything of one's own words that cannot be seen here: kinds mug; relations leaning_on"
+    assert told.unknown.count(said) == 1
+    assert {"red block", "green block", "blue block"} <= {thing.phrase for thing in told.objects}
+    plain = SeeingDescriber("clip", load_clip_looker()[0], calibration, blocks.frame).describe((frame, frame))
+    assert [thing.phrase for thing in plain.objects] == [thing.phrase for thing in told.objects]
+    assert said not in plain.unknown
+
+
+def test_wordings_of_ones_own_weigh_in_the_kind_of_scene(frame: Frame, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    scenes = [
+        load_clip_looker(vocabulary=file)[0].look(frame, None)[1].scene for file in ("", str(tmp_path / "mine.toml"))
+    ]
+    changed = scenes[0] != scenes[1]
+    assert list(changed) == [name == "table" for name in SCENES]
+
+
+@pytest.mark.parametrize("lines", [None, "[kinds.mug]\npositive = []", "[people.tom]"])
+def test_a_vocabulary_that_is_none_is_refused_at_once(tmp_path: Path, lines: str | None) -> None:
+    if lines is not None:
+        (tmp_path / "mine.toml").write_text(lines)
+    with pytest.raises(UserError, match="mine.toml"):
+        load_clip_looker(vocabulary=str(tmp_path / "mine.toml"))
+
+
+def test_weights_do_not_belong_to_a_fitted_model() -> None:
+    with pytest.raises(UserError, match="fitted model, which has its own weights: leave out pretrained="):
+        load_clip_looker(str(SHIPPED), "openai")
 
 
 def test_state_is_never_read(blocks: StillScene) -> None:

@@ -16,6 +16,7 @@ import torch
 from embodied import hub
 from embodied.errors import IntegrityError, UserError
 from vlm_describer.clip_model import load_clip
+from vlm_describer.sim_clip import SHIPPED
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
@@ -108,6 +109,8 @@ def test_a_file_of_an_architecture_with_one_normalisation_has_that(tmp_path: Pat
         ("ViT-B-32", "opnai", "unknown file or tag of ViT-B-32 'opnai' .*did you mean 'openai'"),
         ("local-dir:/nowhere/at/all", "", "there is no folder /nowhere/at/all"),
         ("ViT-B-32", "local-dir:/nowhere/at/all", "there is no folder"),
+        ("ViT-B-32", str(SHIPPED), "is the folder of a fitted model: say model=.* without pretrained="),
+        ("ViT-B-32", str(SHIPPED.parent), "is a folder; give a file of weights, a tag or local-dir:folder"),
     ],
 )
 def test_what_is_not_there_is_named(model: str, pretrained: str, says: str) -> None:
@@ -127,7 +130,7 @@ def test_folders_that_lack_something(folder: Path, tmp_path: Path, small_models:
     with pytest.raises(UserError, match="holds no weights"):
         load_clip(f"local-dir:{bare}")
     (bare / "open_clip_model.safetensors").write_bytes(b"not weights")
-    with pytest.raises(IntegrityError, match="does not hold weights"):
+    with pytest.raises(IntegrityError, match="no whole .safetensors file"):
         load_clip(f"local-dir:{bare}")
 
 

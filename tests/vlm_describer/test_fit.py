@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -168,6 +169,14 @@ def test_a_model_comes_back_from_its_folder(clip_parts: tuple[torch.nn.Module, o
     loaded = sim_clip.load_sim_clip(tmp_path)
     np.testing.assert_allclose(loaded.encode_images(pictures), made.encode_images(pictures), atol=2e-3)
     np.testing.assert_allclose(loaded.encode_texts(["a red ball"]), made.encode_texts(["a red ball"]), atol=2e-3)
+    card = (tmp_path / sim_clip.CARD).read_text()
+    for key, value in (("width", 16), ("layers", [1, 1, 2, 1])):
+        changed = json.loads(card)
+        changed["config"][key] = value
+        (tmp_path / sim_clip.CARD).write_text(json.dumps(changed))
+        with pytest.raises(IntegrityError, match="config in .*card.json is of another network than model.safetensors"):
+            sim_clip.load_sim_clip(tmp_path)
+    (tmp_path / sim_clip.CARD).write_text(card)
     with (tmp_path / sim_clip.WEIGHTS).open("r+b") as file:
         file.seek(-4, 2)
         file.write(b"abcd")
@@ -247,6 +256,17 @@ def test_crops_are_captioned_by_what_they_show(tmp_path: Path) -> None:
     assert np.mean([one.text == other.text for one, other in zip(said, again, strict=True)]) > 0.95
     for one, other in zip(said, again, strict=True):
         assert one.chance == pytest.approx(other.chance, abs=0.05)
+    for name, part, key, value in (
+        ("config.json", "vision_config", "num_hidden_layers", 0),
+        ("preprocessor_config.json", "", "image_mean", [0.1, 0.5, 0.5]),
+    ):
+        kept = (tmp_path / name).read_text()
+        changed = json.loads(kept)
+        (changed[part] if part else changed)[key] = value
+        (tmp_path / name).write_text(json.dumps(changed))
+        with pytest.raises(IntegrityError, match=f"{name} .*put its own back"):
+            sim_blip.load_sim_blip(tmp_path)
+        (tmp_path / name).write_text(kept)
     with (tmp_path / sim_blip.WEIGHTS).open("r+b") as file:
         file.seek(-4, 2)
         file.write(b"abcd")
