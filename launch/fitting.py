@@ -43,20 +43,31 @@ class FitSettings:
 
 
 def frame_set(folder: Path, split: str, frames: int, seed: int, progress: Progress) -> FrameSet:
-    """Labelled frames of random scenes, rendered as far as they are not there yet."""
+    """Labelled frames of random scenes, rendered as far as they are not there yet; `frames` to the nearest part, less
+    those in which a robot hits something."""
     from robots.randomize import RandomizerConfig, labelled_frames
     from vlm_describer.dataset import write_frames
 
-    config = RandomizerConfig(split=split, views=VIEWS)
-    parts = max(1, round(frames / (SCENES_A_PART * VIEWS)))
+    scenes, views, parts = shares_of(frames)
+    config = RandomizerConfig(split=split, views=views)
     first = seed * 1_000_000
 
     def part(index: int) -> Iterator[Any]:
-        return labelled_frames(config, first + SCENES_A_PART * index, SCENES_A_PART)
+        return labelled_frames(config, first + scenes * index, scenes)
 
-    about = {"split": split, "seed": seed, "views": VIEWS, "scenes": SCENES_A_PART}
+    about = {"split": split, "seed": seed, "views": views, "scenes": scenes}
     told = lambda done, whole: progress(f"rendering {split}", done / whole)  # noqa: E731 (one use, one line)
     return write_frames(folder / split, part, parts, about, told)
+
+
+def shares_of(frames: int) -> tuple[int, int, int]:
+    """How many scenes a part of a data set shows, in how many views each, and how many parts make so many frames.
+
+    A set of less than a part is one of fewer scenes, so that a trial costs what it says.
+    """
+    views = min(VIEWS, frames)
+    scenes = min(SCENES_A_PART, max(1, round(frames / views)))
+    return scenes, views, max(1, round(frames / (scenes * views)))
 
 
 def fit_clip(folder: Path, settings: FitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:

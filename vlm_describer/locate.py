@@ -57,6 +57,10 @@ class _Part:
     low: float
     high: float
     cut: bool
+    middle: Array
+    """(3,) mean of the points."""
+    pixel_m: float
+    """Median size of a pixel across the line of sight."""
     robot: bool = False
 
 
@@ -120,8 +124,9 @@ class _Builder:
 
     def _part(self, segment: Segment, owner: NDArray[np.int32], number: int) -> _Part:
         mask, cloud = segment.mask, self._cloud
-        edge, hidden = _edges(mask, owner, number, cloud, segment.flat)
         rows = np.flatnonzero(mask.ravel())
+        pixel = float(np.median(cloud.pixel_m.ravel()[rows]))
+        edge, hidden = _edges(mask, owner, number, cloud, segment.flat, pixel)
         if len(rows) > MOST_POINTS:
             important = (edge | hidden).ravel()[rows]
             inner = rows[~important]
@@ -133,7 +138,8 @@ class _Builder:
         cut = bool(mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any())
         hull = outline(points[:, 0].astype(np.float32), points[:, 1].astype(np.float32))
         low, high = float(np.sort(points[:, 2])[: max(2, len(points) // 50)].mean()), top_height(points[:, 2])
-        return _Part(segment, points, edge.ravel()[rows], hidden.ravel()[rows], hull, low, high, cut)
+        seen = points, edge.ravel()[rows], hidden.ravel()[rows]
+        return _Part(segment, *seen, hull, low, high, cut, points.mean(axis=0), pixel)
 
     def _with_robot(self, parts: list[_Part], owner: NDArray[np.int32]) -> list[_Part]:
         """Parts in which those of a robot are one."""
@@ -165,7 +171,7 @@ class _Builder:
 
     def _ground(self, part: _Part) -> float:
         a, b, c = part.segment.plane.coefficients
-        x, y, _ = part.points.mean(axis=0)
+        x, y, _ = part.middle
         return float(a * x + b * y + c)
 
     def _spread_of_shares(self, segment: Segment) -> float:
@@ -187,12 +193,12 @@ class _Builder:
         part = parts[index]
         centre = (part.points[:, :2].min(axis=0) + part.points[:, :2].max(axis=0)) / 2
         a, b, c = part.segment.plane.coefficients
-        reach = float(np.ptp(part.points[:, :2], axis=0).max()) / 2 + 0.01 + 2 * self._pixel(part)
+        reach = float(np.ptp(part.points[:, :2], axis=0).max()) / 2 + 0.01 + 2 * part.pixel_m
         best = a * centre[0] + b * centre[1] + c
         name: str | None = f"surface{[p is part.segment.plane for p in self._planes].index(True)}"
         if part.segment.flat:
             return best, name
-        pixel = self._pixel(part)
+        pixel = part.pixel_m
         blur = _SUPPORT_BELOW_M + min(pixel * self._steepness(part), _STEEPEST_M)
         for other, other_id in zip(parts, ids, strict=True):
             if other is part or not best < other.high < part.high - 0.004:
@@ -214,16 +220,13 @@ class _Builder:
 
     def _steepness(self, part: _Part) -> float:
         """How far the line of sight drops for each length that it covers on the ground."""
-        ray = self._cloud.eye - part.points.mean(axis=0)
+        ray = self._cloud.eye - part.middle
         return max(1.0, float(ray[2]) / max(float(np.hypot(ray[0], ray[1])), 1e-3))
-
-    def _pixel(self, part: _Part) -> float:
-        return float(np.median(self._cloud.pixel_m[part.segment.mask]))
 
     def _item(self, parts: list[_Part], ids: list[str], index: int) -> Item:
         part, cloud = parts[index], self._cloud
         bottom, below = self._support(parts, ids, index)
-        seen = Visible(part.points, part.edge, part.hidden, bottom, self._pixel(part), cloud.eye, part.segment.flat)
+        seen = Visible(part.points, part.edge, part.hidden, bottom, part.pixel_m, cloud.eye, part.segment.flat)
         forms = fit_forms(seen)
         form = round_box(seen) if part.robot else choose(forms)
         flat = part.segment.flat or form.size[2] <= FLAT_M
@@ -331,7 +334,7 @@ def _triple(values: Array | FloatArray) -> tuple[float, float, float]:
 
 
 def _edges(
-    mask: BoolArray, owner: NDArray[np.int32], number: int, cloud: Cloud, flat: bool
+    mask: BoolArray, owner: NDArray[np.int32], number: int, cloud: Cloud, flat: bool, pixel_m: float
 ) -> tuple[BoolArray, BoolArray]:
     """Pixels on the mask's outline: those that end freely, and those that something nearer cuts off."""
     edge = np.zeros_like(mask)
@@ -340,7 +343,7 @@ def _edges(
     top, left = max(rows[0] - 1, 0), max(columns[0] - 1, 0)
     window = (slice(top, rows[-1] + 2), slice(left, columns[-1] + 2))
     own, who, depth = mask[window], owner[window], cloud.depth[window]
-    step_m = max(_NEARER_M, 4 * float(np.median(cloud.pixel_m[mask])))
+    step_m = max(_NEARER_M, 4 * pixel_m)
     out_edge, out_hidden = np.zeros_like(own), np.zeros_like(own)
     for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
         here, there = _pair(axis, step)

@@ -40,7 +40,7 @@ LIT = 0.4
 """Largest channel of the brightest surface or thing from which a picture is lit; the least of 335 rendered frames was
 .45."""
 SHADED = 0.08
-"""A thing whose largest channel is below this, on a surface of which it is too, lies in the dark: of 1,500 things in
+"""A thing whose largest channel is below this, on a surface of which it is too, lies in the dark: of 1,766 things in
 these frames none did, black ones included."""
 _BENEATH = COLOUR_STATISTICS.index("surface_r")
 STANDS_M, STANDS_PIXELS, STANDS_APART_M = 0.03, 60, 0.06

@@ -46,7 +46,11 @@ class KEYS:
         "who is judged: oracle, clip, blip, geometry, threshold; and words: what is understood of words",
         ("oracle", "clip", "geometry", "threshold", "words"), of=("describer",),
     )  # fmt: skip
-    frames: int = key("of each split, about", 320, minimum=1, of=("describer",))
+    frames: int = key(
+        "of each of the four splits, to the nearest 10, from 80 on to the nearest 80; those in which a robot hits "
+        "something are left out",
+        320, minimum=1, of=("describer",),
+    )  # fmt: skip
     model: str = key("of clip: folder of a fitted model, or a public one's name", "", literal=True, of=("describer",))
     pretrained: str = key("of clip: weights of a public model", "", literal=True, of=("describer",))
     captioner: str = key(

@@ -12,7 +12,7 @@ import pytest
 from embodied_launch.bench import describer, describer_page, describer_rows, describer_tables
 from embodied_launch.bench.describer_rows import Subject
 from embodied_launch.bench.table import Table
-from embodied_launch.fitting import HELD_OUT_SPLITS
+from embodied_launch.fitting import HELD_OUT_SPLITS, shares_of
 from embodied_launch.verbs.bench import KEYS
 from numpy.typing import NDArray
 
@@ -197,3 +197,19 @@ def test_the_worst_come_first_and_the_others_are_spread() -> None:
 def test_columns_are_aligned() -> None:
     lines = describer_tables.aligned(["who", "n", "share"], [["a", "1", "0.500"], ["long name", "12", "-"]])
     assert lines == ["who         n  share", "a           1  0.500", "long name  12      -"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "made"),
+    [
+        (1, (1, 1, 1)),
+        (10, (1, 10, 1)),
+        (20, (2, 10, 1)),
+        (64, (6, 10, 1)),
+        (80, (8, 10, 1)),
+        (320, (8, 10, 4)),
+        (7000, (8, 10, 88)),
+    ],
+)
+def test_a_set_has_about_as_many_frames_as_are_asked_for(asked: int, made: tuple[int, int, int]) -> None:
+    assert shares_of(asked) == made
