@@ -190,7 +190,7 @@ def unsure(named: Sequence[Named], colours: bool = True) -> list[str]:
 def name_items(located: Located, names: Names, calibration: Calibration) -> list[Named]:
     """Names for what is a thing, `thing` and `unknown` where none is sure enough; the robot and what is nothing left
     out. In a scene of another kind than any that names were learned in, `nothing` is no name either where it is not
-    sure, nor where there would be no thing left; nor where geometry is sure of a thing. In the dark no colour is one."""
+    sure, nor where no thing would be left; nor where geometry is sure of a thing. In the dark no colour is one."""
     kinds = calibration.names("kinds", names.items["kinds"])
     colours = calibration.names("colours", names.items["colours"])
     named: list[Named] = []
