@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from embodied.planning.checks import check_steps
 from embodied.planning.parser.execute import execute
+from embodied.planning.parser.grammar import NIL, UNKNOWN
 from embodied.planning.parser.known_names import KnownNames, Vocabulary
 from embodied.planning.parser.model import SHIPPED, Parser, Read, load
 from embodied.planning.parser.program import build
@@ -54,6 +55,8 @@ class Sureness:
     """Least probability of the whole parse."""
     token: float = 0.3
     """Least probability of one token's part in it."""
+    filler: float = 0.9
+    """Least probability that a word which nobody knows says nothing."""
 
 
 class EmbeddedPlanner:
@@ -128,7 +131,7 @@ class EmbeddedPlanner:
         if read.kind != "instruction":
             raise Refused("unparsable", _TOLD[read.kind] + "; say for instance: touch the red block")
         for place, word in enumerate(read.words):
-            if read.parse.labels[place] not in _LOOKED_UP and self._unknown(read, place):
+            if read.parse.labels[place] == UNKNOWN or self._undecided(read, place):
                 raise Refused("unparsable", f"{quoted(word)} is not understood; say it in other words")
         least = min(range(len(read.words)), key=lambda i: read.parse.log_each[i])
         log = read.parse.log_probability
@@ -137,11 +140,24 @@ class EmbeddedPlanner:
                 "unparsable", f"it is not clear what {quoted(read.words[least])} means here; say it in other words"
             )
 
-    def _unknown(self, read: Read, place: int) -> bool:
-        """A word that nobody knows, or a measure, which no plan can keep."""
-        word = read.words[place]
-        if word in _MEASURES and place and read.words[place - 1].replace(".", "").isdigit():
+    def _undecided(self, read: Read, place: int) -> bool:
+        """Whether it is a word that nobody knows, and not clearly one that says nothing."""
+        label = read.parse.labels[place]
+        if label in _LOOKED_UP:
+            return False
+        if self._measure(read, place):
             return True
+        return self._unknown(read, place) and (
+            label != NIL or read.parse.log_each[place] < math.log(self.sureness.filler)
+        )
+
+    @staticmethod
+    def _measure(read: Read, place: int) -> bool:
+        return read.words[place] in _MEASURES and place > 0 and read.words[place - 1].replace(".", "").isdigit()
+
+    def _unknown(self, read: Read, place: int) -> bool:
+        """A word that nobody knows."""
+        word = read.words[place]
         if HAN.match(word):
             return not self._han_known(word)
         if not any(map(str.isalnum, word)):

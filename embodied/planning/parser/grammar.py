@@ -12,9 +12,10 @@ NIL = "nil"
 
 VERBS = (
     "v_put", "v_push", "v_stack", "v_touch", "v_reach", "v_pick", "v_go", "v_hold", "v_avoid", "v_tower", "v_uncover",
-    "v_swap", "v_again", "v_other",
+    "v_swap", "v_again", "v_only", "v_other",
 )  # fmt: skip
-"""Families of verbs. v_avoid: leave alone; v_uncover: free a thing's top; v_other: nothing that a robot can do here."""
+"""Families of verbs. v_avoid: leave alone; v_uncover: free a thing's top; v_only: leave all others alone;
+v_other: nothing that a robot can do here."""
 MANNERS = ("v_put", "v_push", "v_stack", "v_pick", "v_uncover", "v_touch", "v_hold", "v_avoid", "v_go", "v_reach")
 """Verbs that only say how a relation is brought about."""
 RELATIONS = (
@@ -34,8 +35,10 @@ ATTRIBUTES = (
 """What is said of a thing. s_front: nearest the robot; adj: a property that no description holds."""
 OTHER = ("view",)
 """`as I see it`: sides are somebody else's."""
+UNKNOWN = "unk"
+"""A word that nobody knows and that decides what is meant: it stands where a verb, a relation or an attribute would."""
 
-LABELS = (NIL, *VERBS, *RELATIONS, *FACTS, *CONDITIONS, *MARKS, *HEADS, *ATTRIBUTES, *OTHER)
+LABELS = (NIL, *VERBS, *RELATIONS, *FACTS, *CONDITIONS, *MARKS, *HEADS, *ATTRIBUTES, *OTHER, UNKNOWN)
 LABEL_INDEX = {label: index for index, label in enumerate(LABELS)}
 
 ARCS = (
@@ -74,6 +77,9 @@ def _allowed() -> frozenset[tuple[str, str, str]]:
     add((*RELATIONS, *FACTS), "cond", CONDITIONS)
     add(CONDITIONS, "guard", _CLAUSES | _MENTIONS)
     add(("view",), "mark", _CLAUSES | _MENTIONS)
+    decide = {*VERBS, *RELATIONS, *CONDITIONS, *ATTRIBUTES}
+    found.update([(UNKNOWN, arc, above) for below, arc, above in found if below in decide])
+    found.update([(below, arc, UNKNOWN) for below, arc, above in found if above in decide])
     found.update((label, "part", label) for label in LABELS if label != NIL)
     return frozenset(found)
 

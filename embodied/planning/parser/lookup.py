@@ -30,7 +30,44 @@ _ALIKE: tuple[frozenset[str], ...] = (frozenset({"tray", "disc", "plate"}), froz
 """Kinds that people call by each other's names."""
 _MANY = frozenset({"them", "these", "those", "they", "both", "它们", "他们"})
 _HARMLESS = frozenset(
-    {"nice", "lovely", "wooden", "plastic", "little", "solid", "pretty", "cute", "own", "single", "same"}
+    {
+        "nice",
+        "lovely",
+        "wooden",
+        "plastic",
+        "little",
+        "solid",
+        "pretty",
+        "cute",
+        "own",
+        "single",
+        "same",
+        "good",
+        "dear",
+        "sweet",
+        "precious",
+        "poor",
+        "silly",
+        "whole",
+        "actual",
+        "real",
+        "said",
+        "aforementioned",
+        "beautiful",
+        "favourite",
+        "favorite",
+        "lonely",
+        "lone",
+        "only",
+        "remaining",
+        "darn",
+        "damn",
+        "stupid",
+        "bloody",
+        "wee",
+        "old",
+        "regular",
+    }
 )
 
 
@@ -261,6 +298,8 @@ class Lookup:
             found = self._preferred(what, found, slot)
         if what.superlative is not None:
             found = self._superlative(what, found)
+        if what.side is not None and what.noun is None and slot == "zone" and len(found) == 1:
+            raise Refused("ambiguous", f"{quoted(what.words)} does not say of what; name the place")
         if what.side is not None and len(found) > 1:
             found = self._on_side(what, found)
         for size in what.sizes:

@@ -75,9 +75,8 @@ class Parser:
         words = [t.text if t.text in ids else self._right(t.text) for t in tokens]
         rows = self.features.rows(token_keys(words, ids))
         with torch.inference_mode():
-            words_in, pieces, flags, vectors = (tensor.unsqueeze(0) for tensor in as_tensors(rows))
             mask = torch.ones(1, len(words), dtype=torch.bool)
-            scores = self._network(Inputs(words_in, pieces, flags, vectors, mask))
+            scores = self._network(Inputs(*as_tensors(rows), torch.arange(len(words))[None], mask))
             arcs = self._network.arcs(scores.below[0, :, None], scores.above[0, None])
             logs = [part.double().log_softmax(-1).numpy() for part in (scores.labels[0], scores.heads[0], arcs)]
             kinds = scores.kinds[0].double().softmax(-1).numpy()

@@ -128,7 +128,7 @@ def fit_parser(
     rows = [torch.from_numpy(part) for part in _rows(features, corpus.texts)]
     network = ParserNetwork(NetworkConfig(words=len(taught)))
     optimiser = torch.optim.AdamW(
-        network.parameters(), config.rate, betas=(0.9, 0.98), weight_decay=config.weight_decay
+        network.parameters(), config.rate, betas=(0.9, 0.98), weight_decay=config.weight_decay, fused=True
     )
     state = folder / "state.safetensors"
     done = _restore(state, network, optimiser) if state.exists() else 0
@@ -240,12 +240,13 @@ def _loss(
         for part in (corpus.labels, corpus.heads, corpus.arcs)
     )
     mask = tokens >= 0
-    words, pieces, flags, vectors = (part[tokens.clamp(min=0)] for part in rows)
-    kept = torch.from_numpy(rng.random(tokens.shape) >= config.word_dropout)
-    seen = torch.from_numpy(rng.random(tokens.shape) >= config.vector_dropout)
-    flags = flags.clone()
-    flags[..., -1] *= kept
-    scores = network(Inputs(words * kept, pieces, flags, vectors * seen.unsqueeze(-1), mask))
+    left_out = torch.from_numpy(rng.random(tokens.shape) < config.word_dropout) & mask
+    distinct, place = torch.unique(2 * tokens.clamp(min=0) + left_out, return_inverse=True)
+    words, pieces, flags, vectors = (part[distinct // 2] for part in rows)
+    kept = distinct % 2 == 0
+    flags[:, -1] *= kept
+    seen = torch.from_numpy(rng.random(len(distinct)) >= config.vector_dropout)
+    scores = network(Inputs(words * kept, pieces, flags, vectors * seen.unsqueeze(-1), place, mask))
     loss = cross_entropy(scores.labels.flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
     loss = loss + cross_entropy(scores.heads.flatten(0, 1), heads.flatten(), ignore_index=IGNORED)
     said = heads != IGNORED

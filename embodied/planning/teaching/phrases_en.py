@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words
-from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute
+from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute, not_but_other
 
 WEIGHTS = {
-    "simple": 46, "bare": 12, "pronoun": 6, "universal": 7, "everything": 3, "except": 4, "rest": 5, "side": 7,
-    "nearest": 5, "related": 5, "not_colour": 2, "any": 3, "ident": 2, "size": 3, "nth": 1, "other": 4,
+    "simple": 60, "bare": 15, "pronoun": 6, "universal": 6, "everything": 3, "except": 3.5, "rest": 4, "side": 6,
+    "nearest": 3.5, "related": 4, "not_colour": 1.5, "any": 3, "ident": 1.5, "size": 2.5, "nth": 0.7, "other": 3,
 }  # fmt: skip
 _SIZES = {
     "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini"],
@@ -49,7 +49,7 @@ def _properties(by: Speaker, thing: Thing, colour: float = 0.8) -> list[Word]:
         words.append(Word(by.pick(by.told.unknown["properties"]), "adj"))
     if by.chance(colour):
         words += by.span(by.colour_word(thing), "col")[0]
-        if by.chance(0.02):
+        if by.chance(0.04):
             words.append(Word(by.pick(["coloured", "colored", "colour"])))
     return words
 
@@ -326,6 +326,8 @@ def _nth(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 
 def _other(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
+    if by.chance(0.08):
+        return not_but_other(by, slot, depth)
     noun, head = ([one := Word("one", "n")], one) if by.chance(0.5) else _noun(by, thing)
     if by.chance(0.1):
         head = Word("other", "other")

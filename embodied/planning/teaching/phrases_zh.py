@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words
-from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute
+from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute, not_but_other
 
 WEIGHTS = {
     "simple": 52, "bare": 9, "pronoun": 6, "universal": 9, "everything": 3, "except": 3, "rest": 7, "side": 8,
@@ -220,6 +220,8 @@ def _nth(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 
 def _other(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
+    if by.chance(0.08):
+        return not_but_other(by, slot, depth)
     lead = plain_words(expand("另/other (一|外) (个|块)", by.rng))
     if by.chance(0.3):
         return lead, next(word for word in lead if word.label == "other")

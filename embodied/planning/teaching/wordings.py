@@ -33,7 +33,12 @@ _IRREGULAR = {
     "budge": ("budging", "budged"), "transfer": ("transferring", "transferred"), "look": ("looking", "looked"),
     "lower": ("lowering", "lowered"), "hover": ("hovering", "hovered"), "deliver": ("delivering", "delivered"),
     "gather": ("gathering", "gathered"), "position": ("positioning", "positioned"),
-    "deposit": ("depositing", "deposited"), "inspect": ("inspecting", "inspected"),
+    "deposit": ("depositing", "deposited"), "ship": ("shipping", "shipped"), "lug": ("lugging", "lugged"),
+    "slap": ("slapping", "slapped"), "tag": ("tagging", "tagged"), "rub": ("rubbing", "rubbed"),
+    "nab": ("nabbing", "nabbed"), "fit": ("fitting", "fitted"), "hang": ("hanging", "hung"),
+    "throw": ("throwing", "thrown"), "sling": ("slinging", "slung"), "slide": ("sliding", "slid"),
+    "find": ("finding", "found"), "choose": ("choosing", "chosen"), "spin": ("spinning", "spun"),
+    "dab": ("dabbing", "dabbed"), "bop": ("bopping", "bopped"), "slot": ("slotting", "slotted"), "inspect": ("inspecting", "inspected"),
 }  # fmt: skip
 
 
