@@ -8,6 +8,7 @@ either, the answer is a refusal rather than a guess.
 from __future__ import annotations
 
 import math
+import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from embodied.planning.checks import check_steps
 from embodied.planning.parser.execute import execute
 from embodied.planning.parser.grammar import NIL, UNKNOWN
 from embodied.planning.parser.known_names import KnownNames, Vocabulary
-from embodied.planning.parser.model import SHIPPED, Parser, Read, load
+from embodied.planning.parser.model import SHIPPED, Parser, Read, joined, load, silenced
 from embodied.planning.parser.program import build
 from embodied.planning.parser.tokens import HAN
 from embodied.planning.places import quoted
@@ -118,8 +119,16 @@ class EmbeddedPlanner:
             raise Refused(
                 "unparsable", f"the instruction is longer than {MAX_CHARACTERS} characters; say it in fewer words"
             )
-        read = self.parser.read(instruction, self.ids(scene))
-        self.check_sure(read)
+        ids = self.ids(scene)
+        read = self.parser.read(instruction, ids)
+        try:
+            self.check_sure(read)
+        except Refused:
+            apart = by_sentences(self.parser, instruction, ids)
+            if apart is None:
+                raise
+            self.check_sure(apart)
+            return apart
         return read
 
     def ids(self, scene: SceneDescription) -> set[str]:
@@ -169,6 +178,25 @@ class EmbeddedPlanner:
     def _han_known(self, word: str) -> bool:
         """A character that stands alone may be a part of a taught word."""
         return word in self._taught or word in self._characters
+
+
+_STOPS = re.compile(r"(?<=[.!?;\u3002\uff01\uff1f\uff1b])(?!\w)")
+
+
+def by_sentences(parser: Parser, instruction: str, ids: set[str]) -> Read | None:
+    """An instruction of several sentences, each read for itself; what only tells something is passed over.
+
+    None: it is one sentence, or none of them asks for something.
+    """
+    parts = [part for part in _STOPS.split(instruction) if any(map(str.isalnum, part))]
+    if len(parts) < 2:
+        return None
+    reads = [parser.read(part, ids) for part in parts]
+    if any(read.kind in ("question", "nonsense") for read in reads):
+        return None
+    if all(read.kind != "instruction" for read in reads):
+        return None
+    return joined([read if read.kind == "instruction" else silenced(read) for read in reads])
 
 
 def stems(word: str) -> tuple[str, ...]:

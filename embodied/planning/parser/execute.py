@@ -49,9 +49,12 @@ class _Execution:
         self.program, self.scene = program, scene
         self.world = World(scene)
         self.lookup = Lookup(scene, names, self.world)
+        self.lookup.told = self._told_by_name()
         self.conditions = Conditions(program, self.lookup, self.world)
         self.avoid: dict[str, None] = {}
         self.later_bans: list[Clause] = []
+        self.alone: Things | None = None
+        """What alone may be moved, where that is said."""
         self.last_acts: list[Act] = []
         self.placing: Placing | None = None
         self.family = ""
@@ -67,11 +70,16 @@ class _Execution:
             if not self.conditions.wanted(clause):
                 self._only_mentioned(clause)
                 continue
+            if clause.verb == "only":
+                self.alone = (self.alone or []) + (self._themes(clause, "touched") if clause.themes else [])
+                continue
             made = self._acts(clause)
             acts[clause.at] = made
             self.last_acts = made or self.last_acts
         for clause in self.later_bans:
             self._ban(clause)
+        if self.alone is not None:
+            self._ban_others([act for made in acts.values() for act in made])
         chain = ordered(self.program.clauses, acts)
         emitted = Steps(self.world, tuple(self.avoid)).run(chain)
         check_together(chain, self.avoid, self.scene)
@@ -82,6 +90,15 @@ class _Execution:
                 "budget", f"that makes {len(emitted)} steps, at most {MAX_STEPS_IN_PLAN} are planned; ask for less"
             )
         return tuple(replace(step, avoid=tuple(self.avoid)) for step in emitted)
+
+    def _told_by_name(self) -> list[str]:
+        """Ids of what any clause moves or touches by name: `the others` that come before it do not mean these."""
+        fresh, found = Lookup(self.scene, self.lookup.names, self.world), list[str]()
+        for d in (d for clause in self.program.clauses for d in clause.themes):
+            if not (d.other or d.pronoun or d.any or d.all):
+                with contextlib.suppress(Refused):
+                    found += [item.id for item in fresh.find(d, "touched")]
+        return found
 
     def _only_mentioned(self, clause: Clause) -> None:
         """What is not carried out may still be what `it` means."""
@@ -111,6 +128,12 @@ class _Execution:
         self.avoid.update(dict.fromkeys(item.id for item in found))
         self.lookup.spared |= {item.id for item in found}
         return found
+
+    def _ban_others(self, acts: Sequence[Act]) -> None:
+        """All that is neither allowed nor used is to be left alone."""
+        used = {item.id for item in self.alone or ()} | {arg for act in acts for arg in (*act.args, act.ground or "")}
+        movable = [item.id for item in self.scene.objects if item.role == "object"]
+        self.avoid.update(dict.fromkeys(ident for ident in movable if ident not in used))
 
     @staticmethod
     def _bans(clause: Clause) -> bool:
@@ -188,6 +211,8 @@ class _Execution:
             return self._taken_off(clause)
         if relation == "away":
             raise Refused("impossible", "how far away is not said; name a place: left of, behind or in something")
+        if (pair := self._twins(clause)) is not None:
+            return self._all_placed(pair[:1], Placing(relation, pair[1], pushed))
         moved = self._reordered(clause, self._moved(clause), clause.themes, "moved")
         ids = [item.id for item in moved]
         if not clause.grounds and len(moved) == 1 and (ground := self._unsaid_ground(relation)) is not None:
@@ -211,6 +236,21 @@ class _Execution:
         if any(item is ground for item in moved):
             raise Refused("impossible", f"the {label(ground)} cannot be placed relative to itself")
         return self._all_placed(moved, Placing(relation, ground, pushed))
+
+    def _twins(self, clause: Clause) -> Things | None:
+        """`the orange one on the orange one`, where there are two: which is which is left open."""
+        if clause.relation in ("in", "to", "between") or len(clause.themes) != 1 or len(clause.grounds) != 1:
+            return None
+        told = (*clause.themes, *clause.grounds)
+        if any(d.several or d.any or d.other or d.pronoun or not d.colours for d in told):
+            return None
+        fresh = Lookup(self.scene, self.lookup.names, self.world)
+        with contextlib.suppress(Refused):
+            first, second = (fresh.find(replace(d, all=True), "moved") for d in told)
+            if len(first) == 2 and first == second and all(item.role == "object" for item in first):
+                self.lookup.mentioned += [item.id for item in first]
+                return first
+        return None
 
     def _one_each(self, clause: Clause, moved: Things, slot: Slot) -> list[Act]:
         """`a block into each tray`: as many things as places, one for each."""
@@ -366,7 +406,7 @@ class _Execution:
         return [replace(act, fixed=True) for act in acts]
 
     def _tower(self, clause: Clause) -> list[Act]:
-        several = [d for d in clause.themes if d.several or d.other or d.pronoun]
+        several = [d for d in clause.themes if d.several or d.pronoun or (d.other and d.plural)]
         levels = [item for d in clause.themes for item in self.lookup.find(d, "moved")]
         levels = list(dict((item.id, item) for item in levels).values())
         if several and len(several) < len(clause.themes):

@@ -21,8 +21,8 @@ MANNERS = ("v_put", "v_push", "v_stack", "v_pick", "v_uncover", "v_touch", "v_ho
 RELATIONS = (
     "r_in", "r_on", "r_to", "r_left", "r_right", "r_front", "r_behind", "r_near", "r_off", "r_between", "r_away",
 )  # fmt: skip
-FACTS = ("p_empty", "p_full", "p_there")
-"""Said of things in conditions: nothing lies in it; something does; it exists."""
+FACTS = ("p_empty", "p_full", "p_there", "p_nearer", "p_farther")
+"""Said of things in conditions: nothing lies in it; something does; it exists; it is nearer to one than another is."""
 CONDITIONS = ("c_if", "c_unless", "c_else")
 MARKS = ("neg", "o_first", "o_last", "o_before", "o_after", "o_then", "b_bottom", "b_middle", "b_top", "d_up", "d_down")
 """Negation, order, a level of a tower, and the order in which a tower's things are listed."""
@@ -67,8 +67,8 @@ def _allowed() -> frozenset[tuple[str, str, str]]:
     add(_CLAUSES, "sub", _CLAUSES)
     add(_MENTIONS, "theme", _CLAUSES | set(FACTS))
     add(_MENTIONS, "theme", [_ROOT])
-    add(_MENTIONS, "ground", _CLAUSES | {"sup_near", "sup_far", "p_there", _ROOT})
-    add(_MENTIONS, "source", _CLAUSES)
+    add(_MENTIONS, "ground", _CLAUSES | {"sup_near", "sup_far", "p_there", "p_nearer", "p_farther", _ROOT})
+    add(_MENTIONS, "source", _CLAUSES | {"p_nearer", "p_farther"})
     add(_MENTIONS, "except", _MENTIONS)
     add(_MENTIONS, "again", [_ROOT])
     add((*ATTRIBUTES, "id"), "attr", _MENTIONS)

@@ -98,6 +98,8 @@ class Lookup:
     spoken: list[str] = field(default_factory=list)
     """All that was looked up, what another thing was told by included."""
     mentioned: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    """What is spoken of by name anywhere: what `the others` are others than, where nothing was spoken of before."""
     spared: set[str] = field(default_factory=set)
     """Left out where a phrase speaks of all."""
     last_kind: str | None = None
@@ -280,7 +282,7 @@ class Lookup:
             if holds != relation.negated:
                 kept.append(item)
         if relation.name == "near" and not kept and len(grounds) == 1:
-            return _first_by([i for i in found if i is not grounds[0]], lambda i: -_distance(i, grounds[0]), NEARER_M)
+            return _first_by([i for i in found if i is not grounds[0]], lambda i: -distance(i, grounds[0]), NEARER_M)
         return kept
 
     def _narrowed(self, what: Description, found: Things, slot: Slot, several: bool) -> Things:
@@ -291,7 +293,8 @@ class Lookup:
         if several:
             found = [item for item in found if item.id not in self.spared]
         if what.other:
-            seen = self.mentioned
+            objects = {item.id for item in self.scene.objects if item.role == "object"}
+            seen = self.mentioned if objects & set(self.mentioned) else self.told
             rest = [item for item in found if item.id not in seen]
             found = rest
         if not several and len(found) > 1:
@@ -321,7 +324,7 @@ class Lookup:
             return _first_by(found, lambda item: sign * self.world.from_robot(item), NEARER_M)
         other = self._single(what.superlative_of, "any")
         found = [item for item in found if item is not other]
-        return _first_by(found, lambda item: sign * _distance(item, other), NEARER_M)
+        return _first_by(found, lambda item: sign * distance(item, other), NEARER_M)
 
     def _on_side(self, what: Description, found: Things) -> Things:
         axis, sign = {"left": (1, 1.0), "right": (1, -1.0), "front": (0, -1.0), "back": (0, 1.0), "middle": (1, 0.0)}[
@@ -398,7 +401,7 @@ def _parts(ident: str) -> set[str]:
     return {part.lower() for part in ident.split("_") if part and not part.isdigit()}
 
 
-def _distance(a: DescribedObject, b: DescribedObject) -> float:
+def distance(a: DescribedObject, b: DescribedObject) -> float:
     return float(np.linalg.norm(np.asarray(a.position_m) - np.asarray(b.position_m)))
 
 

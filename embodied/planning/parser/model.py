@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from embodied.errors import IntegrityError
 from embodied.planning.parser.decode import Parse, decode
 from embodied.planning.parser.features import Encoder, Features, Names, TokenRows, token_keys
-from embodied.planning.parser.grammar import SENTENCES
+from embodied.planning.parser.grammar import NIL, SENTENCES
 from embodied.planning.parser.tokens import Spelling, Token, plain, tokenize
 from embodied.planning.words import Refused
 
@@ -32,6 +32,25 @@ class Read:
     parse: Parse
     kind: str
     kind_probability: float
+
+
+def silenced(read: Read) -> Read:
+    """The same text as one that asks for nothing."""
+    count = len(read.words)
+    return replace(read, parse=Parse((NIL,) * count, ("",) * count, (-1,) * count, (0.0,) * count))
+
+
+def joined(reads: Sequence[Read]) -> Read:
+    """Texts that follow upon each other as one, each with its own parse."""
+    heads: list[int] = []
+    for read in reads:
+        before = len(heads)
+        heads += [head if head < 0 else head + before for head in read.parse.heads]
+    labels, arcs, logs = (
+        tuple(item for read in reads for item in getattr(read.parse, name)) for name in ("labels", "arcs", "log_each")
+    )
+    words, tokens = (tuple(item for read in reads for item in getattr(read, name)) for name in ("words", "tokens"))
+    return Read(tokens, words, Parse(labels, arcs, tuple(heads), logs), "instruction", 1.0)
 
 
 class Parser:

@@ -35,9 +35,9 @@ class FitParserConfig:
     passes: int = 3
     closing: int = 60_000
     """Sentences of the closing pass, in which all templates are taught: those too that calibration was kept for."""
-    closing_rate: float = 5e-4
+    closing_rate: float = 1e-3
     batch: int = 64
-    rate: float = 1.5e-3
+    rate: float = 3e-3
     weight_decay: float = 0.01
     word_dropout: float = 0.12
     """How often a taught word is shown as one that was not, so that spelling and MiniLM are learned from."""

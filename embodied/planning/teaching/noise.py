@@ -48,7 +48,27 @@ def noised(by: Speaker, made: Fragment) -> Fragment:
         words = _filled(by, words)
     if by.chance(0.22):
         words = _remarked(by, words)
+    if by.chance(0.13):
+        words = with_chatter(by, words)
     return Fragment(words, made.heads)
+
+
+def with_chatter(by: Speaker, words: list[Word]) -> list[Word]:
+    """With talk before or behind that asks for nothing."""
+    told = by.told.data["chatter"]
+    before = by.chance(0.5)
+    said: list[Word] = []
+    for item in expand(by.pick(told["lead" if before else "tail"]), by.rng):
+        said += chatter(by) if item == "<C>" else [Word(item)]
+    return said + words if before else words + said
+
+
+def chatter(by: Speaker, part: str = "whole") -> list[Word]:
+    """Words of a sentence that has nothing to do with the scene."""
+    made: list[Word] = []
+    for item in expand(by.pick(by.told.data["chatter"][part]), by.rng):
+        made += chatter(by, item[1:-1]) if item.startswith("<") else [Word(item)]
+    return made
 
 
 def _hide_one(by: Speaker, words: list[Word]) -> None:

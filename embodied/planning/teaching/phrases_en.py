@@ -286,7 +286,21 @@ def _any(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
         lead = plain_words(expand("(one/any of|any/any of|either/any of|any/any one of) (the|those|these|my|)", by.rng))
         return lead + _properties(by, thing, 0.6) + noun, head
     article = by.pick(["a", "an", "any", "some", "a", "either", "any old", "one"])
-    return [Word(article.split()[0], "any")] + _properties(by, thing, 0.7) + noun, head
+    words = [Word(article.split()[0], "any")] + _properties(by, thing, 0.7) + noun
+    if depth == 0 and by.chance(0.1):
+        words += plain_words(by.pick(by.told.data["mentions"]["except"]).split())
+        out = by.mention(slot, 1, single=True)
+        out.hang("except", head)
+        return words + out.words, head
+    return words + (_not_of_colour(by, thing, head) if by.chance(0.06) else []), head
+
+
+def _not_of_colour(by: Speaker, thing: Thing, head: Word) -> list[Word]:
+    """`so long as it isn't blue`."""
+    colour, last = by.span(by.colour_word(thing), "col")
+    words = plain_words(expand(by.pick(by.told.data["mentions"]["any_but"]), by.rng))
+    words[-1].label, words[-1].arc, words[-1].head = "neg", "mark", last
+    return words + colour
 
 
 def _ident(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:

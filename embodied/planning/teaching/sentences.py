@@ -11,7 +11,7 @@ from embodied.planning.parser.tokens import Token, plain, tokenize
 from embodied.planning.teaching.clauses import Clauses
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words, split_mark
 from embodied.planning.teaching.mentions import Speaker, Thing
-from embodied.planning.teaching.noise import noised
+from embodied.planning.teaching.noise import chatter, noised
 from embodied.planning.teaching.wordings import Language, han_words, lexicon
 
 _TIGHT = frozenset(",.;:!?")
@@ -76,6 +76,8 @@ class Teacher:
                 return _wrapped(by, made), "instruction"
             for word in made.words:
                 word.label, word.arc, word.head = "nil", "", None
+            if kind == "statement" and by.chance(0.35):
+                return Fragment(chatter(by) + ([Word("."), *chatter(by)] if by.chance(0.3) else [])), kind
             lead = expand(by.template("wrap", "before"), by.rng) if by.chance(0.15) and kind != "statement" else []
             return Fragment(plain_words(lead) + made.words), kind
         made = _Composer(by, clauses, going).text()
@@ -108,7 +110,7 @@ class _Composer:
         kinds += ["gap", "parallel", "only"]
         weights = [16, 25, 13, 10, 10, 6, 6, 11, 9, 2.5, 9, 9, 3.5]
         if self.going:
-            weights = [22, 34, 16, 10, 3, 1, 0, 6, 0, 0, 0, 4, 0]
+            weights = [22, 34, 16, 10, 5, 5, 2, 7, 0, 0, 0, 4, 0]
         kind = self.by.rng.choices(kinds, weights)[0]
         return self._alike() if kind == "parallel" else self._join(kind, None)
 
