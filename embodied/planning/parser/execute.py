@@ -124,6 +124,8 @@ class _Execution:
             self.lookup.last, self.lookup.mentioned = before[0], before[1] + [item.id for item in found]
 
     def _ban(self, clause: Clause) -> Things:
+        # `do not touch any block`: none of them.
+        clause = replace(clause, themes=tuple(replace(d, any=False, all=True) if d.any else d for d in clause.themes))
         found = self._themes(clause, "touched")
         self.avoid.update(dict.fromkeys(item.id for item in found))
         self.lookup.spared |= {item.id for item in found}
@@ -326,6 +328,8 @@ class _Execution:
         if relation in ("in", "on", "to") and ground.role in ("zone", "place"):
             return skill, ground.id
         if relation == "on" and ground.role == "object":
+            if ground.kind == "ball":
+                raise Refused("impossible", f"nothing stays on the {label(ground)}")
             return "stack", ground.id
         if relation in ("on", "to") and ground.role == "landmark":
             return "place", ground.id
@@ -430,6 +434,8 @@ class _Execution:
             ground = self.lookup.one(clause.grounds[0], "zone", [item.id for item in levels])
             acts += self._all_placed(levels[:1], Placing("on", ground, False))
         self.family = "stack"
+        if ball := next((item for item in levels[:-1] if item.kind == "ball"), None):
+            raise Refused("impossible", f"nothing stays on the {label(ball)}")
         for lower, upper in zip(levels, levels[1:], strict=False):
             acts.append(Act("stack", (upper.id, lower.id), lower.id))
         return acts

@@ -10,6 +10,7 @@ import numpy as np
 
 from embodied.planning.parser.features import Names
 from embodied.planning.parser.program import Description, Relation
+from embodied.planning.parser.shapes import shape_of_adjective, shape_of_noun
 from embodied.planning.parser.world import World
 from embodied.planning.places import listing, quoted
 from embodied.planning.words import Refused
@@ -26,8 +27,11 @@ _PREFERRED: dict[Slot, tuple[tuple[str, ...], ...]] = {
     "any": (("object",), ("zone",)),
 }  # fmt: skip
 """Roles that a phrase means first where it leaves a choice."""
-_ALIKE: tuple[frozenset[str], ...] = (frozenset({"tray", "disc", "plate"}), frozenset({"pillar", "cylinder"}))
-"""Kinds that people call by each other's names."""
+_ALIKE: dict[str, tuple[str, ...]] = {
+    "tray": ("plate", "disc"), "disc": ("plate", "tray"), "plate": ("disc", "tray"), "pillar": ("cylinder",),
+    "cylinder": ("pillar",),
+}  # fmt: skip
+"""Kinds that people call by each other's names, the likeliest first."""
 _MANY = frozenset({"them", "these", "those", "they", "both", "它们", "他们"})
 _HARMLESS = frozenset(
     {
@@ -189,7 +193,7 @@ class Lookup:
                 raise self._absent(what)
             return named
         for word in what.properties:
-            if word not in _HARMLESS:
+            if word not in _HARMLESS and shape_of_adjective(word) is None:
                 raise Refused("unparsable", f"what is {quoted(word)} cannot be told from the description of this scene")
         pool = self._pool(what, slot)
         if not pool:
@@ -225,9 +229,11 @@ class Lookup:
             items = [item for item in items if item.role == "object"]
         for fits in self._kind_tests(what, slot, bool(colours)):
             found = [item for item in items if fits(item)]
+            for test in map(shape_of_adjective, what.properties):
+                found = [item for item in found if test is None or test(item)]
             found = self._related(what, found)
             if found:
-                return found
+                return _shaped(found, shape_of_noun(what.noun or ""))
         return []
 
     def _kind_tests(self, what: Description, slot: Slot, coloured: bool) -> list[Callable[[DescribedObject], bool]]:
@@ -252,11 +258,11 @@ class Lookup:
             raise Refused(
                 "unknown_object", f"there is no {quoted(what.words)} here; there are: {listing(self.scene.objects)}"
             )
-        alike = {other for group in _ALIKE for other in group if kind in group or also & group}
+        alike = dict.fromkeys(other for own in (kind, *also) if own is not None for other in _ALIKE.get(own, ()))
         tests: list[Callable[[DescribedObject], bool]] = [
             lambda item: item.kind == kind or named in _parts(item.id),
             lambda item: item.kind in also,
-            lambda item: item.kind in alike,
+            *(_of_kind(other) for other in alike),
         ]
         if generic is not None:
             tests.append(lambda item: item.role == generic)
@@ -393,6 +399,16 @@ class Lookup:
         return Refused(
             "unknown_object", f"there is no {quoted(what.words)} here; there are: {listing(self.scene.objects)}"
         )
+
+
+def _of_kind(kind: str) -> Callable[[DescribedObject], bool]:
+    return lambda item: item.kind == kind
+
+
+def _shaped(found: Things, test: Callable[[DescribedObject], bool] | None) -> Things:
+    """Those of a shape, where there are such."""
+    kept = [item for item in found if test is not None and test(item)]
+    return kept or found
 
 
 def _parts(ident: str) -> set[str]:

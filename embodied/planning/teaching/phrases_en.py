@@ -10,8 +10,8 @@ WEIGHTS = {
     "nearest": 3.5, "related": 4, "not_colour": 1.5, "any": 3, "ident": 1.5, "size": 2.5, "nth": 0.7, "other": 3,
 }  # fmt: skip
 _SIZES = {
-    "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini"],
-    "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant"],
+    "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini", "wee", "teeny", "littler", "littlest", "petite"],
+    "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant", "great", "massive", "chunky", "bulky"],
     "tall": ["tall", "taller", "tallest", "high", "highest"],
     "short": ["short", "shorter", "shortest", "low", "lowest"],
 }  # fmt: skip

@@ -88,6 +88,13 @@ def _universal(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
             by.rng,
         )
     )
+    if by.chance(0.2):
+        # 红色 的 两 个 都
+        lead = plain_words(expand("(两/n2|俩/n2|三/n3) (个|块|) (都|全|)", by.rng))
+        named = noun if by.chance(0.5) else []
+        told = by.span(by.colour_word(thing), "col")
+        head = head if named else told[1]
+        return [*told[0], *([Word("的")] if by.chance(0.7) else []), *named, *lead], head
     words = lead + _properties(by, thing, 0.5) + noun
     if by.chance(0.35):
         words += [Word("都", "all" if not any(w.label in ("all", "n2", "n3") for w in lead) else "nil")]
@@ -123,10 +130,10 @@ def _rest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.3):
         noun, head = [], next(word for word in lead if word.label == "other")
     both = [Word("都", "all")] if by.chance(0.3) else []
-    if by.chance(0.25):
+    if by.chance(0.45):
         out = by.mentions(slot, depth + 1)
         out.hang("except", head)
-        tail = plain_words(expand("(以外|之外|外|) (,|)", by.rng))
+        tail = plain_words(expand("(以外|之外|外|) (,|,|)", by.rng))
         return [*plain_words(by.pick(["除了", "除", "除去"]).split()), *out.words, *tail, *lead, *noun, *both], head
     if both:
         return lead + noun + both, head
