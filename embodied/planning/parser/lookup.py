@@ -71,6 +71,13 @@ _HARMLESS = frozenset(
         "wee",
         "old",
         "regular",
+        "identical",
+        "matching",
+        "alike",
+        "twin",
+        "looking",
+        "equal",
+        "similar",
     }
 )
 

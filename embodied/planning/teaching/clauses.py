@@ -22,7 +22,7 @@ _RELATION_WEIGHTS = {
 _CLAUSE_WEIGHTS = {
     "place": 36, "goal": 13, "holds": 3, "fill": 3, "off": 3, "from": 2, "together": 2, "curt": 4, "touch": 9,
     "reach": 2, "pick": 4, "order_each": 3, "bare_order_touch": 1.5, "tower": 6, "tower_set": 1, "uncover": 2,
-    "swap": 1.5, "hold": 0.7, "sided": 1.5, "disloc": 3, "only": 1, "one_each": 1.5,
+    "swap": 1.5, "hold": 0.7, "sided": 1.5, "disloc": 3, "only": 1, "one_each": 1.5, "inverse": 0.7,
 }  # fmt: skip
 _GERUND = frozenset(["place", "fill", "off", "from", "touch", "reach", "pick", "go", "swap", "uncover", "avoid"])
 """Clauses whose verb comes first, so that they can be put into other forms."""
@@ -73,6 +73,7 @@ class Clauses:
             )[0]
         else:
             fitting = {k: w for k, w in _CLAUSE_WEIGHTS.items() if not form or by.language == "zh" or k in _GERUND}
+            fitting = {k: w for k, w in fitting.items() if by.told.all("clauses", k)}
             if not alone:
                 fitting.pop("curt", None)
             kind = by.rng.choices(list(fitting), list(fitting.values()))[0]
@@ -218,6 +219,16 @@ def _any(by: Speaker) -> Fragment:
     return by.in_ways("moved", 1, ("any",))
 
 
+def _one_kind(slot: str) -> Callable[[Speaker], Fragment]:
+    """A noun alone, of which each is meant: `per tray`."""
+
+    def made(by: Speaker) -> Fragment:
+        noun, head = by.span(by.noun_word(by.of_role(slot)), "ns")
+        return Fragment(noun, [head])
+
+    return made
+
+
 def _kind_with(lead: str, slot: str, many: str = "") -> Callable[[Speaker], Fragment]:
     """Phrases of a noun behind words of `mentions`: `a block`, `each tray`; with `many` now and then of several."""
 
@@ -233,11 +244,12 @@ def _kind_with(lead: str, slot: str, many: str = "") -> Callable[[Speaker], Frag
 
 _OTHER_SLOTS: dict[str, Callable[[Speaker], Fragment]] = {
     "Gside": _side, "one": _any, "each": _kind_with("each", "zone", "over"),
-    "over": _kind_with("over_one", "zone", "over"), "Uall": _kind_with("each", "moved", "over"),
+    "each1": _one_kind("zone"), "over": _kind_with("over_one", "zone", "over"),
+    "Uall": _kind_with("each", "moved", "over"),
 }  # fmt: skip
 _ROLES = {
     "T": "theme", "U": "theme", "M": "theme", "L": "theme", "one": "theme", "Uall": "theme", "G": "ground",
-    "Gbare": "ground", "Gside": "ground", "each": "ground", "over": "ground", "S": "source",
+    "Gbare": "ground", "Gside": "ground", "each": "ground", "each1": "ground", "over": "ground", "S": "source",
 }  # fmt: skip
 """Slots whose words hang on the clause's head, and by which arc."""
 

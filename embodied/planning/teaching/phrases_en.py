@@ -10,8 +10,10 @@ WEIGHTS = {
     "nearest": 3.5, "related": 4, "not_colour": 1.5, "any": 3, "ident": 1.5, "size": 2.5, "nth": 0.7, "other": 3,
 }  # fmt: skip
 _SIZES = {
-    "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini", "wee", "teeny", "littler", "littlest", "petite"],
-    "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant", "great", "massive", "chunky", "bulky"],
+    "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini",
+        "wee", "teeny", "littler", "littlest", "petite"],
+    "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant", "great",
+        "massive", "chunky", "bulky"],
     "tall": ["tall", "taller", "tallest", "high", "highest"],
     "short": ["short", "shorter", "shortest", "low", "lowest"],
 }  # fmt: skip
@@ -268,6 +270,11 @@ def _not_colour(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     noun, head = _noun(by, thing, many)
     colour, last = by.span(by.colour_word(thing), "col")
     lead = [Word("all", "all"), Word("the")] if many else _determiner(by)
+    if by.chance(0.2):
+        second, other = by.span(by.colour_word(by.of_role(slot)), "col")
+        negs = [Word("neither", "neg", "mark", last), Word("nor", "neg", "mark", other)]
+        link = plain_words(by.pick(["that is", "which is", "that are"]).split())
+        return [*lead, *noun, *link, negs[0], *colour, negs[1], *second], head
     not_word = Word(by.pick(["not", "n't", "isn't", "aren't", "isn't"]), "neg", "mark", last)
     if by.chance(0.15):
         not_word.text = "non"
