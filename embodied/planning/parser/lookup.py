@@ -10,7 +10,7 @@ import numpy as np
 
 from embodied.planning.parser.features import Names
 from embodied.planning.parser.program import Description, Relation
-from embodied.planning.parser.shapes import shape_of_adjective, shape_of_noun
+from embodied.planning.parser.shapes import is_flat, shape_of_adjective, shape_of_noun
 from embodied.planning.parser.world import World
 from embodied.planning.places import listing, quoted
 from embodied.planning.words import Refused
@@ -234,8 +234,11 @@ class Lookup:
         items = [item for item in items if (not colours or {item.colour} == colours) and item.colour not in unwanted]
         if slot == "moved" and what.noun is None and (what.all or what.other or what.both):
             items = [item for item in items if item.role == "object"]
-        for fits in self._kind_tests(what, slot, bool(colours)):
-            found = [item for item in items if fits(item)]
+        movable = [item for item in items if item.role == "object"]
+        tests = self._kind_tests(what, slot, bool(colours))
+        # What is to be moved is looked for among what can be moved first: a disc is then rather a flat cylinder.
+        for pool, fits in [(movable, t) for t in tests if slot == "moved"] + [(items, t) for t in tests]:
+            found = [item for item in pool if fits(item)]
             for test in map(shape_of_adjective, what.properties):
                 found = [item for item in found if test is None or test(item)]
             found = self._related(what, found)
@@ -269,6 +272,7 @@ class Lookup:
         tests: list[Callable[[DescribedObject], bool]] = [
             lambda item: item.kind == kind or named in _parts(item.id),
             lambda item: item.kind in also,
+            lambda item: item.kind == "cylinder" and is_flat(item) and shape_of_noun(named) is is_flat,
             *(_of_kind(other) for other in alike),
         ]
         if generic is not None:

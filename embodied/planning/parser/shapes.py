@@ -33,7 +33,7 @@ def shape_of_noun(noun: str) -> Test | None:
     """What is true of the shape of a thing that is called so; None where the noun does not say."""
     word = noun.lower()
     for found in dict.fromkeys((word, word.removesuffix("s"), word.split(" ")[-1].removesuffix("s"))):
-        for words, test in ((_FLAT, _is_flat), (_UPRIGHT, _is_upright), (_LONG, _is_long), (_CUBIC, _is_cubic)):
+        for words, test in ((_FLAT, is_flat), (_UPRIGHT, _is_upright), (_LONG, _is_long), (_CUBIC, _is_cubic)):
             if found in words:
                 return test
     return None
@@ -45,16 +45,23 @@ def shape_of_adjective(word: str) -> Test | None:
         return lambda item: item.kind in _ROUND_KINDS
     if word in _SQUARE:
         return lambda item: item.kind not in _ROUND_KINDS
-    return {"flat": _is_flat, "long": _is_long, "elongated": _is_long, "cubic": _is_cubic}.get(word)
+    return {
+        "flat": is_flat,
+        "long": _is_long,
+        "elongated": _is_long,
+        "cubic": _is_cubic,
+        "standing": _is_upright,
+        "upright": _is_upright,
+    }.get(word)
 
 
-def _is_flat(item: DescribedObject) -> bool:
+def is_flat(item: DescribedObject) -> bool:
     x, y, z = item.half_extents_m
     return z < FLAT * min(x, y)
 
 
 def _is_upright(item: DescribedObject) -> bool:
-    return not _is_flat(item)
+    return not is_flat(item)
 
 
 def _is_long(item: DescribedObject) -> bool:

@@ -215,6 +215,10 @@ def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     other.hang("ground", sup_word)
     determiner = _determiner(by)
     kind = by.rng.random()
+    if kind > 0.93 and other.heads:
+        noun, head = _noun(by, thing)
+        link = plain_words(by.pick(["that", "which", ""]).split())
+        return determiner + _properties(by, thing, 0.5) + noun + link + other.words + [Word("is"), sup_word] + to, head
     if kind < 0.15:
         lead = plain_words(by.pick(["whichever", "whatever"]).split())
         noun, head = _noun(by, thing) if by.chance(0.6) else ([], sup_word)
@@ -292,6 +296,11 @@ def _any(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
         noun, head = _noun(by, thing, many=True)
         lead = plain_words(expand("(one/any of|any/any of|either/any of|any/any one of) (the|those|these|my|)", by.rng))
         return lead + _properties(by, thing, 0.6) + noun, head
+    if by.chance(0.1):
+        lead = plain_words([by.pick(by.told.data["mentions"]["any_lead"])])
+        return lead + _properties(by, thing, 0.6) + noun + plain_words(
+            ["you", by.pick(["like", "want", "please"])]
+        ), head
     article = by.pick(["a", "an", "any", "some", "a", "either", "any old", "one"])
     words = [Word(article.split()[0], "any")] + _properties(by, thing, 0.7) + noun
     if depth == 0 and by.chance(0.1):

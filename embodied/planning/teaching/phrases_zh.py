@@ -152,7 +152,8 @@ def _side(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     far = by.chance(0.25)
-    sup = Word("最远" if far else "最近", "sup_far" if far else "sup_near")
+    how = ["最远", "最远", "较远", "远", "更远"] if far else ["最近", "最近", "近", "更近", "较近"]
+    sup = Word(by.pick(how), "sup_far" if far else "sup_near")
     other = (
         by.mention("any", depth + 1, single=True)
         if by.chance(0.88)
@@ -167,7 +168,7 @@ def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
         words = [Word("最"), close, *other.words, Word("的")]
         sup = close
     else:
-        words = [Word(by.pick(["离", "距离", "距"])), *other.words, sup, Word("的")]
+        words = [Word(by.pick(["离", "离", "距离", "距", "靠", "挨"])), *other.words, sup, Word("的")]
     if by.chance(0.2):
         return words + plain_words(by.pick(["", "那 个"]).split()), sup
     noun, head = _noun(by, thing)
@@ -199,7 +200,10 @@ def _not_colour(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _any(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     noun, head = _noun(by, thing)
     return plain_words(
-        expand("(一/any (个|块|只)|任意/any (一 个|)|随便/any (一 个|哪个)|任何/any 一 个|某/any 个)", by.rng)
+        expand(
+            "(个/any|一/any 样|一/any (个|块|只)|任意/any (一 个|)|随便/any (一 个|哪个)|任何/any 一 个|某/any 个)",
+            by.rng,
+        )
     ) + _properties(by, thing) + noun, head
 
 

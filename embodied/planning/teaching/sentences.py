@@ -179,6 +179,8 @@ class _Composer:
             return clauses.clause(False, form, ("taken",))
         if slot == "O":
             return clauses.clause(False, form, ("place_it",))
+        if slot == "Z":
+            return clauses.clause(self.going, form, ("go",) if self.going else ("state",))
         if slot == "X":
             return clauses.clause(False, form, ("place",))
         if slot == "N":
