@@ -10,6 +10,7 @@ from embodied.planning.parser.agree import check_together
 from embodied.planning.parser.conditions import GROUND_SLOT, Conditions
 from embodied.planning.parser.lookup import Lookup, NamesOfThings, Slot, Things
 from embodied.planning.parser.ordering import ordered
+from embodied.planning.parser.placing import between, place_of, told_by_name, twins
 from embodied.planning.parser.program import Clause, Description, Program
 from embodied.planning.parser.steps import Act, Steps
 from embodied.planning.parser.world import World
@@ -23,7 +24,6 @@ _UNARY: dict[str, tuple[str, Slot]] = {
 }  # fmt: skip
 _MOVING = frozenset({"move", "moving", "approach", "approaching", "\u79fb\u52a8"})
 """Verbs of going that an arm can follow with its gripper."""
-_SIDES = {"left": "left_of", "right": "right_of", "front": "in_front_of", "behind": "behind", "near": "near"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class _Execution:
         self.program, self.scene = program, scene
         self.world = World(scene)
         self.lookup = Lookup(scene, names, self.world)
-        self.lookup.told = self._told_by_name()
+        self.lookup.told = told_by_name(program, self.lookup)
         self.conditions = Conditions(program, self.lookup, self.world)
         self.avoid: dict[str, None] = {}
         self.later_bans: list[Clause] = []
@@ -90,15 +90,6 @@ class _Execution:
                 "budget", f"that makes {len(emitted)} steps, at most {MAX_STEPS_IN_PLAN} are planned; ask for less"
             )
         return tuple(replace(step, avoid=tuple(self.avoid)) for step in emitted)
-
-    def _told_by_name(self) -> list[str]:
-        """Ids of what any clause moves or touches by name: `the others` that come before it do not mean these."""
-        fresh, found = Lookup(self.scene, self.lookup.names, self.world), list[str]()
-        for d in (d for clause in self.program.clauses for d in clause.themes):
-            if not (d.other or d.pronoun or d.any or d.all):
-                with contextlib.suppress(Refused):
-                    found += [item.id for item in fresh.find(d, "touched")]
-        return found
 
     def _only_mentioned(self, clause: Clause) -> None:
         """What is not carried out may still be what `it` means."""
@@ -182,7 +173,7 @@ class _Execution:
         """`the red and the blue block`: red is a block too, where there is such a block."""
         told = replace(what, noun=kind)
         try:
-            Lookup(self.scene, self.lookup.names, self.world).find(told, slot)
+            self.lookup.fresh().find(told, slot)
         except Refused:
             return what
         return told
@@ -213,7 +204,7 @@ class _Execution:
             return self._taken_off(clause)
         if relation == "away":
             raise Refused("impossible", "how far away is not said; name a place: left of, behind or in something")
-        if (pair := self._twins(clause)) is not None:
+        if (pair := twins(clause, self.lookup)) is not None:
             return self._all_placed(pair[:1], Placing(relation, pair[1], pushed))
         moved = self._reordered(clause, self._moved(clause), clause.themes, "moved")
         ids = [item.id for item in moved]
@@ -225,7 +216,7 @@ class _Execution:
         if any(d.place for d in clause.grounds):
             return self._all_placed(moved, self._there(pushed))
         if relation == "between":
-            return self._between(moved, [self.lookup.one(d, slot, ids) for d in clause.grounds])
+            return between(moved, [self.lookup.one(d, slot, ids) for d in clause.grounds])
         if len(clause.grounds) > 1:
             raise Refused("ambiguous", f"two places are told for the {label(moved[0])}; say one")
         if clause.grounds[0].several:
@@ -238,21 +229,6 @@ class _Execution:
         if any(item is ground for item in moved):
             raise Refused("impossible", f"the {label(ground)} cannot be placed relative to itself")
         return self._all_placed(moved, Placing(relation, ground, pushed))
-
-    def _twins(self, clause: Clause) -> Things | None:
-        """`the orange one on the orange one`, where there are two: which is which is left open."""
-        if clause.relation in ("in", "to", "between") or len(clause.themes) != 1 or len(clause.grounds) != 1:
-            return None
-        told = (*clause.themes, *clause.grounds)
-        if any(d.several or d.any or d.other or d.pronoun or not d.colours for d in told):
-            return None
-        fresh = Lookup(self.scene, self.lookup.names, self.world)
-        with contextlib.suppress(Refused):
-            first, second = (fresh.find(replace(d, all=True), "moved") for d in told)
-            if len(first) == 2 and first == second and all(item.role == "object" for item in first):
-                self.lookup.mentioned += [item.id for item in first]
-                return first
-        return None
 
     def _one_each(self, clause: Clause, moved: Things, slot: Slot) -> list[Act]:
         """`a block into each tray`: as many things as places, one for each."""
@@ -315,34 +291,12 @@ class _Execution:
         acts: list[Act] = []
         ground = placing.ground
         for item in moved:
-            skill, place = self._place(placing.relation, ground, placing.pushed)
+            skill, place = place_of(placing.relation, ground, placing.pushed)
             acts.append(Act(skill, (item.id, place), ground.id))
             if skill == "stack":
                 ground = item
                 self.placing = replace(placing, ground=item)
         return acts
-
-    def _place(self, relation: str, ground: DescribedObject, pushed: bool) -> tuple[str, str]:
-        """Skill and place for a relation: a zone holds things, an object is stacked on, sides are written out."""
-        skill = "push" if pushed else "place"
-        if relation in ("in", "on", "to") and ground.role in ("zone", "place"):
-            return skill, ground.id
-        if relation == "on" and ground.role == "object":
-            if ground.kind == "ball":
-                raise Refused("impossible", f"nothing stays on the {label(ground)}")
-            return "stack", ground.id
-        if relation in ("on", "to") and ground.role == "landmark":
-            return "place", ground.id
-        if relation == "in":
-            raise Refused("impossible", f"nothing can be put in the {label(ground)}")
-        return skill, f"{_SIDES.get(relation, 'near')}:{ground.id}"
-
-    def _between(self, moved: Things, grounds: Things) -> list[Act]:
-        if len(grounds) != 2 or len(moved) != 1:
-            raise Refused("unparsable", "between takes one thing to move and two that it comes between")
-        a, b = (item.position_m for item in grounds)
-        z = grounds[0].position_m[2] - grounds[0].half_extents_m[2] + moved[0].half_extents_m[2]
-        return [Act("place", (moved[0].id, f"{(a[0] + b[0]) / 2:.4f},{(a[1] + b[1]) / 2:.4f},{z:.4f}"))]
 
     def _beside_each_other(self, relation: str, moved: Things, pushed: bool) -> list[Act]:
         if relation == "near" and len(moved) > 1:

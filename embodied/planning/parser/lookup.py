@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
-from embodied.planning.parser.features import Names
+from embodied.planning.parser.kinds import NamesOfThings, kind_tests
 from embodied.planning.parser.program import Description, Relation
-from embodied.planning.parser.shapes import is_flat, shape_of_adjective, shape_of_noun
+from embodied.planning.parser.shapes import shape_of_adjective, shape_of_noun
 from embodied.planning.parser.world import World
 from embodied.planning.places import listing, quoted
 from embodied.planning.words import Refused
@@ -27,11 +27,6 @@ _PREFERRED: dict[Slot, tuple[tuple[str, ...], ...]] = {
     "any": (("object",), ("zone",)),
 }  # fmt: skip
 """Roles that a phrase means first where it leaves a choice."""
-_ALIKE: dict[str, tuple[str, ...]] = {
-    "tray": ("plate", "disc"), "disc": ("plate", "tray"), "plate": ("disc", "tray"), "pillar": ("cylinder",),
-    "cylinder": ("pillar",),
-}  # fmt: skip
-"""Kinds that people call by each other's names, the likeliest first."""
 _MANY = frozenset({"them", "these", "those", "they", "both", "它们", "他们"})
 _HARMLESS = frozenset(
     {
@@ -82,18 +77,6 @@ _HARMLESS = frozenset(
 )
 
 
-class NamesOfThings(Names, Protocol):
-    """The vocabulary, and what beside it is known of nouns."""
-
-    def generic(self, noun: str) -> str | None:
-        """`thing`, `zone`, `landmark`, `start` for a noun that says no more, else None."""
-        ...
-
-    def also(self, noun: str) -> Collection[str]:
-        """Further kinds that the noun may name."""
-        ...
-
-
 @dataclass
 class Lookup:
     """Finds what is meant, and remembers what was spoken of."""
@@ -140,6 +123,10 @@ class Lookup:
         if what.noun is not None and len({item.kind for item in found}) == 1:
             self.last_kind = found[0].kind
         return found
+
+    def fresh(self) -> Lookup:
+        """One that remembers nothing."""
+        return Lookup(self.scene, self.names, self.world)
 
     def refer(self, what: Description, slot: Slot) -> Things:
         """As `find`, for what another thing is told by: `the rest` may mean it still."""
@@ -235,7 +222,7 @@ class Lookup:
         if slot == "moved" and what.noun is None and (what.all or what.other or what.both):
             items = [item for item in items if item.role == "object"]
         movable = [item for item in items if item.role == "object"]
-        tests = self._kind_tests(what, slot, bool(colours))
+        tests = kind_tests(what, slot, bool(colours), self.names, self.scene)
         # What is to be moved is looked for among what can be moved first: a disc is then rather a flat cylinder.
         for pool, fits in [(movable, t) for t in tests if slot == "moved"] + [(items, t) for t in tests]:
             found = [item for item in pool if fits(item)]
@@ -245,39 +232,6 @@ class Lookup:
             if found:
                 return _shaped(found, shape_of_noun(what.noun or ""))
         return []
-
-    def _kind_tests(self, what: Description, slot: Slot, coloured: bool) -> list[Callable[[DescribedObject], bool]]:
-        noun = what.noun
-        if noun is None:
-            return [lambda item: item.kind != "wall" or coloured]
-        generic = self.names.generic(noun)
-        if generic == "thing":
-            return (
-                [lambda item: item.role == "object", lambda item: True]
-                if slot in ("moved", "touched")
-                else [lambda item: True]
-            )
-        if generic == "start":
-            return [lambda item: "start" in item.id.lower(), lambda item: item.role == "place"]
-        kind = self.names.kind(noun)
-        also = set(self.names.also(noun))
-        named = noun.lower()
-        if generic is not None and kind is None:
-            return [lambda item: item.role == generic, lambda item: slot == "goal" or item.role == "zone"]
-        if kind is None and not also and not any(named in _parts(item.id) for item in self.scene.objects):
-            raise Refused(
-                "unknown_object", f"there is no {quoted(what.words)} here; there are: {listing(self.scene.objects)}"
-            )
-        alike = dict.fromkeys(other for own in (kind, *also) if own is not None for other in _ALIKE.get(own, ()))
-        tests: list[Callable[[DescribedObject], bool]] = [
-            lambda item: item.kind == kind or named in _parts(item.id),
-            lambda item: item.kind in also,
-            lambda item: item.kind == "cylinder" and is_flat(item) and shape_of_noun(named) is is_flat,
-            *(_of_kind(other) for other in alike),
-        ]
-        if generic is not None:
-            tests.append(lambda item: item.role == generic)
-        return tests
 
     def _colour(self, word: str, what: Description) -> str:
         found = self.names.colour(word)
@@ -412,20 +366,10 @@ class Lookup:
         )
 
 
-def _of_kind(kind: str) -> Callable[[DescribedObject], bool]:
-    return lambda item: item.kind == kind
-
-
 def _shaped(found: Things, test: Callable[[DescribedObject], bool] | None) -> Things:
     """Those of a shape, where there are such."""
     kept = [item for item in found if test is not None and test(item)]
     return kept or found
-
-
-def _parts(ident: str) -> set[str]:
-    for mark in "-.":
-        ident = ident.replace(mark, "_")
-    return {part.lower() for part in ident.split("_") if part and not part.isdigit()}
 
 
 def distance(a: DescribedObject, b: DescribedObject) -> float:

@@ -28,11 +28,11 @@ IGNORED = -100
 class FitParserConfig:
     """How much is taught, and how."""
 
-    sentences: int = 200_000
+    sentences: int = 280_000
     part: int = 4_000
     """Sentences of a file."""
     chinese: float = 0.27
-    passes: int = 3
+    passes: int = 2
     closing: int = 60_000
     """Sentences of the closing pass, in which all templates are taught: those too that calibration was kept for."""
     closing_rate: float = 1e-3
