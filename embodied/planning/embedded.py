@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -101,35 +101,41 @@ class EmbeddedPlanner:
         return answer
 
     def parsed(self, instruction: str, scene: SceneDescription) -> tuple[PlanStep, ...] | PlanFailure:
-        """As `propose`, by the fitted parser alone."""
+        """As `propose`, by the fitted parser alone: read as a whole, else sentence by sentence."""
+        answer = self._planned(self._whole, instruction, scene)
+        if isinstance(answer, PlanFailure) and answer.reason == "unparsable":
+            apart = self._planned(self._apart, instruction, scene)
+            return answer if isinstance(apart, PlanFailure) else apart
+        return answer
+
+    def _planned(
+        self, reader: Callable[[str, set[str]], Read], instruction: str, scene: SceneDescription
+    ) -> tuple[PlanStep, ...] | PlanFailure:
         try:
-            steps = execute(build(self.read(instruction, scene)), scene, self.names)
+            read = reader(instruction, self.ids(scene))
+            self.check_sure(read)
+            steps = execute(build(read), scene, self.names)
         except Refused as refusal:
             return refusal.failure
         failure = check_steps(steps, scene)
         return steps if failure is None else failure
 
-    def read(self, instruction: str, scene: SceneDescription) -> Read:
+    def _whole(self, instruction: str, ids: set[str]) -> Read:
         """The parse of an instruction.
 
         Raises:
-            Refused: `unparsable`: too long, empty, no instruction, or not understood surely enough.
+            Refused: `unparsable`: too long or empty.
         """
         if len(instruction) > MAX_CHARACTERS:
             raise Refused(
                 "unparsable", f"the instruction is longer than {MAX_CHARACTERS} characters; say it in fewer words"
             )
-        ids = self.ids(scene)
-        read = self.parser.read(instruction, ids)
-        try:
-            self.check_sure(read)
-        except Refused:
-            apart = by_sentences(self.parser, instruction, ids)
-            if apart is None:
-                raise
-            self.check_sure(apart)
-            return apart
-        return read
+        return self.parser.read(instruction, ids)
+
+    def _apart(self, instruction: str, ids: set[str]) -> Read:
+        if len(instruction) <= MAX_CHARACTERS and (read := by_sentences(self.parser, instruction, ids)) is not None:
+            return read
+        raise Refused("unparsable", "it is one sentence")
 
     def ids(self, scene: SceneDescription) -> set[str]:
         """Ids that are read as such: those that are no words."""

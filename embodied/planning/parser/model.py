@@ -18,6 +18,8 @@ from embodied.planning.parser.tokens import Spelling, Token, plain, tokenize
 from embodied.planning.words import Refused
 
 MAX_TOKENS = 150
+_SIDES = ("left", "right", "front", "behind", "middle", "bottom")
+"""Words that are meant, beside colours and things, where a slip of spelling leaves a choice."""
 WEIGHTS, KNOWN, CARD, WORDS = "model.safetensors", "known.safetensors", "card.json", "words.txt"
 SHIPPED = Path(__file__).resolve().parent.parent / "weights" / "embedded"
 
@@ -73,7 +75,9 @@ class Parser:
         rows = stored if stored is not None else Features(taught, names, encoder).rows(taught)
         self.features = Features(taught, names, encoder, rows)
         self._network, self._han, self._names = network.eval(), han, names
+        rows_of = frozenset(taught)
         content = [word for word, flags in zip(taught, rows.flags, strict=True) if flags[0] or flags[1]]
+        content += [word for word in _SIDES if word in rows_of]
         self.spelling = Spelling(taught, real, content)
 
     def read(self, text: str, ids: Collection[str]) -> Read:

@@ -53,6 +53,8 @@ class Speaker:
     """True: uses templates that the fit does not see; False: only those that it does; None: all alike."""
     new: bool = False
     """A template was used that the fit does not see."""
+    spared: bool = False
+    """Something is said to be left alone, so that it is likely that the rest is spoken of."""
     parallel: dict[str, str] | None = None
     """Templates of clauses that are to be alike, by kind; None: each is drawn anew."""
     relate: Callable[[str, int], Fragment] | None = None
@@ -163,6 +165,8 @@ class Speaker:
             and not (name in PLURAL and slot in ("zone", "under", "beside"))
         }
         kind = self.rng.choices(list(weights), list(weights.values()))[0]
+        if self.spared and self.mentioned and "rest" in weights and not depth and self.chance(0.3):
+            kind = "rest"
         words, head = told.MAKERS[kind](self, self.of_role(slot), depth, slot)
         attribute(head, words)
         if not depth and kind in TAKEN_BACK and self.chance(0.012):

@@ -104,7 +104,7 @@ def _pronoun(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _universal(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.3):
         noun, head = _noun(by, thing)
-        lead = [Word(by.pick(["every", "each", "every single", "any and every"]).split()[0], "all")]
+        lead = [Word(by.pick(["every", "each", "every single"]).split()[0], "all")]
         return lead + _properties(by, thing, 0.4) + noun, head
     noun, head = _noun(by, thing, many=True)
     if by.chance(0.2) and noun[-1].text not in ("ones",):

@@ -127,6 +127,7 @@ class _Composer:
 
     def _join(self, kind: str, made: Fragment | None, alike: str = "") -> Fragment:
         template = self.by.template("joins", kind)
+        self.by.spared = kind in ("forbid", "avoid", "stays")
         words: list[Word] = []
         parts: dict[str, Fragment] = {}
         marks: list[tuple[Word, str]] = []
@@ -145,6 +146,7 @@ class _Composer:
             words.append(Word(word, label or "nil"))
             if target:
                 marks.append((words[-1], target))
+        self.by.spared = False
         return self._tied(words, parts, marks, subs)
 
     def _tied(
