@@ -28,6 +28,7 @@ _PREFERRED: dict[Slot, tuple[tuple[str, ...], ...]] = {
 }  # fmt: skip
 """Roles that a phrase means first where it leaves a choice."""
 _MANY = frozenset({"them", "these", "those", "they", "both", "它们", "他们"})
+_SAME = frozenset({"same", "identical", "alike", "matching", "equal", "twin"})
 _HARMLESS = frozenset(
     {
         "nice",
@@ -330,6 +331,8 @@ class Lookup:
         if wanted is not None:
             recent = [item for item in found if item in self.last]
             found = recent if what.noun is None and len(recent) == wanted else free
+            if len(found) > wanted and _SAME & set(what.words.split()):
+                found = _alike(found, wanted)
             if len(found) == wanted:
                 return found
             reason: Literal["ambiguous", "unknown_object"] = "ambiguous" if len(found) > wanted else "unknown_object"
@@ -350,8 +353,7 @@ class Lookup:
 
     def _tie(self, what: Description, found: Things) -> Things:
         """`the green one` after `the red block` is a block; `the other` is like the one before."""
-        if what.other and self.last:
-            before = self.last[-1]
+        for before in map(self.scene.object, reversed(self.spoken) if what.other else ()):
             alike = [item for item in found if (item.kind, item.colour) == (before.kind, before.colour)]
             if len(alike) == 1:
                 return alike
@@ -370,6 +372,15 @@ def _shaped(found: Things, test: Callable[[DescribedObject], bool] | None) -> Th
     """Those of a shape, where there are such."""
     kept = [item for item in found if test is not None and test(item)]
     return kept or found
+
+
+def _alike(found: Things, wanted: int) -> Things:
+    """The only so many that look alike; all where there are none such."""
+    groups: dict[tuple[str, str], Things] = {}
+    for item in found:
+        groups.setdefault((item.kind, item.colour), []).append(item)
+    fitting = [group for group in groups.values() if len(group) == wanted]
+    return fitting[0] if len(fitting) == 1 else found
 
 
 def distance(a: DescribedObject, b: DescribedObject) -> float:

@@ -14,7 +14,7 @@ from embodied.planning.words import Refused
 _SIZES = frozenset({"small", "large", "tall", "short"})
 _COUNTS = {"n2": 2, "n3": 3, "n4": 4}
 _STOPS = frozenset(".;!?")
-_OR = frozenset({"or", "\u6216", "\u6216\u8005"})
+_OR = frozenset({"or", "\u6216", "\u6216\u8005", "\u6216\u662f"})
 _MENTION = frozenset((*HEADS, *ATTRIBUTES))
 
 

@@ -182,19 +182,22 @@ class Speaker:
     def listed(self, slot: str, depth: int) -> Fragment:
         """Two phrases or three."""
         whole = Fragment()
+        either = self.chance(0.1)
         count = 2 if self.chance(0.7) else 3
         if self.language == "en" and count == 2 and self.chance(0.12):
             whole.words.append(Word("both"))
         for place in range(count):
             if place:
-                whole.words += [Word(w) for w in self.joint(place == count - 1)]
+                whole.words += [Word(w) for w in self.joint(place == count - 1, either)]
             part = self.mention(slot, max(depth, 1), single=True)
             whole.words += part.words
             whole.heads += part.heads
         return whole
 
-    def joint(self, last: bool) -> list[str]:
-        """What stands between the parts of a list."""
+    def joint(self, last: bool, either: bool = False) -> list[str]:
+        """What stands between the parts of a list; `either`: of things of which one will do."""
+        if either and last:
+            return [self.pick(["or", "or else"] if self.language == "en" else ["或", "或者", "或是"])][0].split()
         if self.language == "zh":
             return [self.pick(["和", "与", "跟", "、", "以及", ","] if last else ["、", ","])]
         return self.pick(["and", ", and", "and also", "plus", "and then", "as well as", ","] if last else [","]).split()

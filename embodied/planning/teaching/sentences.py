@@ -108,7 +108,7 @@ class _Composer:
     def joined(self) -> Fragment:
         kinds = ["and", "then", "before", "after", "forbid", "avoid", "stays", "if", "take", "forbid_place"]
         kinds += ["gap", "parallel", "only"]
-        weights = [16, 25, 13, 10, 10, 6, 6, 11, 9, 2.5, 9, 9, 3.5]
+        weights = [16, 25, 13, 10, 10, 6, 6, 11, 9, 5, 9, 9, 3.5]
         if self.going:
             weights = [22, 34, 16, 10, 5, 5, 2, 7, 0, 0, 0, 4, 0]
         kind = self.by.rng.choices(kinds, weights)[0]
