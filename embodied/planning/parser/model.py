@@ -99,7 +99,8 @@ class Parser:
         rows = self.features.rows(token_keys(words, ids))
         with torch.inference_mode():
             mask = torch.ones(1, len(words), dtype=torch.bool)
-            scores = self._network(Inputs(*as_tensors(rows), torch.arange(len(words))[None], mask))
+            words_in, pieces, flags, vectors = as_tensors(rows)
+            scores = self._network(Inputs(words_in, pieces, flags, vectors, torch.arange(len(words))[None], mask))
             arcs = self._network.arcs(scores.below[0, :, None], scores.above[0, None])
             logs = [part.double().log_softmax(-1).numpy() for part in (scores.labels[0], scores.heads[0], arcs)]
             kinds = scores.kinds[0].double().softmax(-1).numpy()
