@@ -48,6 +48,10 @@ class WordEncoder(Protocol):
     def pieces(self, text: str) -> tuple[str, ...]: ...
 
 
+STRANGE = 0.5
+"""Least probability of the whole parse where a word that nobody knows is passed over."""
+
+
 @dataclass(frozen=True)
 class Sureness:
     """Below which the parser's reading is not planned on; calibrated on wordings that the fit did not see."""
@@ -56,7 +60,7 @@ class Sureness:
     """Least probability of the whole parse."""
     token: float = 0.3
     """Least probability of one token's part in it."""
-    filler: float = 0.9
+    filler: float = 0.99
     """Least probability that a word which nobody knows says nothing."""
 
 
@@ -150,7 +154,9 @@ class EmbeddedPlanner:
                 raise Refused("unparsable", f"{quoted(word)} is not understood; say it in other words")
         least = min(range(len(read.words)), key=lambda i: read.parse.log_each[i])
         log = read.parse.log_probability
-        if read.parse.log_each[least] < math.log(self.sureness.token) or log < math.log(self.sureness.sentence):
+        strange = any(read.parse.labels[i] == NIL and self._unknown(read, i) for i in range(len(read.words)))
+        sentence = max(self.sureness.sentence, STRANGE) if strange else self.sureness.sentence
+        if read.parse.log_each[least] < math.log(self.sureness.token) or log < math.log(sentence):
             raise Refused(
                 "unparsable", f"it is not clear what {quoted(read.words[least])} means here; say it in other words"
             )
