@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class ParserFitSettings:
     """How much is taught, and how long."""
 
-    sentences: int = 200_000
+    sentences: int = 280_000
     """Taught sentences."""
-    passes: int = 3
+    passes: int = 2
     """Over all of them."""
     closing: int = 60_000
     """Sentences of a last pass with all templates, after sureness was chosen on those kept from the fit."""

@@ -8,16 +8,18 @@ either, the answer is a refusal rather than a guess.
 from __future__ import annotations
 
 import math
+import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from embodied.planning.checks import check_steps
 from embodied.planning.parser.execute import execute
+from embodied.planning.parser.grammar import NIL, UNKNOWN
 from embodied.planning.parser.known_names import KnownNames, Vocabulary
-from embodied.planning.parser.model import SHIPPED, Parser, Read, load
+from embodied.planning.parser.model import SHIPPED, Parser, Read, joined, load, silenced
 from embodied.planning.parser.program import build
 from embodied.planning.parser.tokens import HAN
 from embodied.planning.places import quoted
@@ -46,6 +48,10 @@ class WordEncoder(Protocol):
     def pieces(self, text: str) -> tuple[str, ...]: ...
 
 
+STRANGE = 0.5
+"""Least probability of the whole parse where a word that nobody knows is passed over."""
+
+
 @dataclass(frozen=True)
 class Sureness:
     """Below which the parser's reading is not planned on; calibrated on wordings that the fit did not see."""
@@ -54,6 +60,8 @@ class Sureness:
     """Least probability of the whole parse."""
     token: float = 0.3
     """Least probability of one token's part in it."""
+    filler: float = 0.99
+    """Least probability that a word which nobody knows says nothing."""
 
 
 class EmbeddedPlanner:
@@ -97,27 +105,41 @@ class EmbeddedPlanner:
         return answer
 
     def parsed(self, instruction: str, scene: SceneDescription) -> tuple[PlanStep, ...] | PlanFailure:
-        """As `propose`, by the fitted parser alone."""
+        """As `propose`, by the fitted parser alone: read as a whole, else sentence by sentence."""
+        answer = self._planned(self._whole, instruction, scene)
+        if isinstance(answer, PlanFailure) and answer.reason == "unparsable":
+            apart = self._planned(self._apart, instruction, scene)
+            return answer if isinstance(apart, PlanFailure) else apart
+        return answer
+
+    def _planned(
+        self, reader: Callable[[str, set[str]], Read], instruction: str, scene: SceneDescription
+    ) -> tuple[PlanStep, ...] | PlanFailure:
         try:
-            steps = execute(build(self.read(instruction, scene)), scene, self.names)
+            read = reader(instruction, self.ids(scene))
+            self.check_sure(read)
+            steps = execute(build(read), scene, self.names)
         except Refused as refusal:
             return refusal.failure
         failure = check_steps(steps, scene)
         return steps if failure is None else failure
 
-    def read(self, instruction: str, scene: SceneDescription) -> Read:
+    def _whole(self, instruction: str, ids: set[str]) -> Read:
         """The parse of an instruction.
 
         Raises:
-            Refused: `unparsable`: too long, empty, no instruction, or not understood surely enough.
+            Refused: `unparsable`: too long or empty.
         """
         if len(instruction) > MAX_CHARACTERS:
             raise Refused(
                 "unparsable", f"the instruction is longer than {MAX_CHARACTERS} characters; say it in fewer words"
             )
-        read = self.parser.read(instruction, self.ids(scene))
-        self.check_sure(read)
-        return read
+        return self.parser.read(instruction, ids)
+
+    def _apart(self, instruction: str, ids: set[str]) -> Read:
+        if len(instruction) <= MAX_CHARACTERS and (read := by_sentences(self.parser, instruction, ids)) is not None:
+            return read
+        raise Refused("unparsable", "it is one sentence")
 
     def ids(self, scene: SceneDescription) -> set[str]:
         """Ids that are read as such: those that are no words."""
@@ -128,20 +150,35 @@ class EmbeddedPlanner:
         if read.kind != "instruction":
             raise Refused("unparsable", _TOLD[read.kind] + "; say for instance: touch the red block")
         for place, word in enumerate(read.words):
-            if read.parse.labels[place] not in _LOOKED_UP and self._unknown(read, place):
+            if read.parse.labels[place] == UNKNOWN or self._undecided(read, place):
                 raise Refused("unparsable", f"{quoted(word)} is not understood; say it in other words")
         least = min(range(len(read.words)), key=lambda i: read.parse.log_each[i])
         log = read.parse.log_probability
-        if read.parse.log_each[least] < math.log(self.sureness.token) or log < math.log(self.sureness.sentence):
+        strange = any(read.parse.labels[i] == NIL and self._unknown(read, i) for i in range(len(read.words)))
+        sentence = max(self.sureness.sentence, STRANGE) if strange else self.sureness.sentence
+        if read.parse.log_each[least] < math.log(self.sureness.token) or log < math.log(sentence):
             raise Refused(
                 "unparsable", f"it is not clear what {quoted(read.words[least])} means here; say it in other words"
             )
 
-    def _unknown(self, read: Read, place: int) -> bool:
-        """A word that nobody knows, or a measure, which no plan can keep."""
-        word = read.words[place]
-        if word in _MEASURES and place and read.words[place - 1].replace(".", "").isdigit():
+    def _undecided(self, read: Read, place: int) -> bool:
+        """Whether it is a word that nobody knows, and not clearly one that says nothing."""
+        label = read.parse.labels[place]
+        if label in _LOOKED_UP:
+            return False
+        if self._measure(read, place):
             return True
+        return self._unknown(read, place) and (
+            label != NIL or read.parse.log_each[place] < math.log(self.sureness.filler)
+        )
+
+    @staticmethod
+    def _measure(read: Read, place: int) -> bool:
+        return read.words[place] in _MEASURES and place > 0 and read.words[place - 1].replace(".", "").isdigit()
+
+    def _unknown(self, read: Read, place: int) -> bool:
+        """A word that nobody knows."""
+        word = read.words[place]
         if HAN.match(word):
             return not self._han_known(word)
         if not any(map(str.isalnum, word)):
@@ -153,6 +190,25 @@ class EmbeddedPlanner:
     def _han_known(self, word: str) -> bool:
         """A character that stands alone may be a part of a taught word."""
         return word in self._taught or word in self._characters
+
+
+_STOPS = re.compile(r"(?<=[.!?;\u3002\uff01\uff1f\uff1b])(?!\w)")
+
+
+def by_sentences(parser: Parser, instruction: str, ids: set[str]) -> Read | None:
+    """An instruction of several sentences, each read for itself; what only tells something is passed over.
+
+    None: it is one sentence, or none of them asks for something.
+    """
+    parts = [part for part in _STOPS.split(instruction) if any(map(str.isalnum, part))]
+    if len(parts) < 2:
+        return None
+    reads = [parser.read(part, ids) for part in parts]
+    if any(read.kind in ("question", "nonsense") for read in reads):
+        return None
+    if all(read.kind != "instruction" for read in reads):
+        return None
+    return joined([read if read.kind == "instruction" else silenced(read) for read in reads])
 
 
 def stems(word: str) -> tuple[str, ...]:

@@ -72,6 +72,14 @@ def test_what_is_not_understood_or_not_there_is_refused(
     assert isinstance(planner.propose(instruction, blocks), PlanFailure)
 
 
+def test_a_strange_name_is_passed_over_and_a_strange_word_that_decides_is_not(
+    planner: EmbeddedPlanner, blocks: SceneDescription
+) -> None:
+    assert said(planner, "pls put the red block in the white tray thx", blocks) == "place red_block left_tray"
+    assert said(planner, "hey Zorbi, put the red block in the white tray", blocks) == "place red_block left_tray"
+    assert said(planner, "put the red block plarg the white tray", blocks) in ("unparsable", "unknown_object")
+
+
 @pytest.mark.parametrize(
     ("instruction", "expected"),
     [

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from embodied.planning.checks import check_steps
+from embodied.planning.embedded import by_sentences
 from embodied.planning.parser.decode import Parse, decode
 from embodied.planning.parser.execute import execute
 from embodied.planning.parser.grammar import ALLOWED, ARCS, LABELS
 from embodied.planning.parser.known_names import KnownNames
-from embodied.planning.parser.model import Read
+from embodied.planning.parser.model import Parser, Read
 from embodied.planning.parser.program import build
 from embodied.planning.parser.tokens import Spelling, plain, tokenize
 from embodied.planning.teaching.markup import expand
 from embodied.planning.teaching.scenes import draw_scene, things_of
 from embodied.planning.teaching.sentences import Taught, Teacher
+from embodied.planning.teaching.wordings import lexicon
 from embodied.planning.words import Refused
-from embodied.types import PlanStep, SceneDescription
+from embodied.types import DescribedObject, PlanStep, SceneDescription
 
 
 def drawn(seed: int, count: int, held_out: bool = False) -> list[tuple[SceneDescription, Taught]]:
@@ -144,6 +149,16 @@ PUT = "put/v_put.man>in red/col.theme>in in/r_in.root white/col.ground>in"
          "place red_block left_tray; place green_block right_tray"),
         ("touch/v_touch.root red/col.theme>touch or blue/col.theme>touch", "touch red_block"),
         ("paint/v_other.root red/col.theme>paint", "impossible"),
+        ("only/v_only.root green/col.theme>only put/v_put.man>in it/pron.theme>in in/r_in.root white/col.ground>in",
+         "place green_block left_tray"),
+        ("put/v_put.man>in the/nil others/other.theme>in in/r_in.root black/col.ground>in after/o_after.mark>after2"
+         " red/col.theme>after2 after2/r_in.sub>in white/col.ground>after2",
+         "place red_block left_tray; place green_block right_tray; place blue_block right_tray"),
+        ("if/c_if.guard>touch red/col.theme>nearer nearer/p_nearer.cond>if white/col.ground>nearer"
+         " green/col.source>nearer touch/v_touch.root blue/col.theme>touch", "touch blue_block"),
+        ("if/c_if.guard>touch red/col.theme>farther farther/p_farther.cond>if white/col.ground>farther"
+         " green/col.source>farther touch/v_touch.root blue/col.theme>touch", "hold"),
+        ("put/v_put.root red/col.theme>put left/s_left.ground>put", "place red_block left_tray"),
     ],
 )  # fmt: skip
 def test_programs_on_blocks(blocks: SceneDescription, text: str, expected: str) -> None:
@@ -151,8 +166,6 @@ def test_programs_on_blocks(blocks: SceneDescription, text: str, expected: str) 
 
 
 def test_what_lies_on_a_thing_is_put_aside_first_and_forbidden_things_stay(blocks: SceneDescription) -> None:
-    from dataclasses import replace
-
     from embodied.types import Fact, Predicate
 
     covered = replace(blocks, facts=(Fact(Predicate("on", ("blue_block", "red_block")), 1.0, "oracle"),))
@@ -160,6 +173,73 @@ def test_what_lies_on_a_thing_is_put_aside_first_and_forbidden_things_stay(block
     kept = "not/neg.mark>touch touch/v_touch.root blue/col.theme>touch"
     assert done(f"{kept} {PUT}", covered) == "contradictory"
     assert done(f"{kept} {PUT}", blocks) == "place red_block left_tray"
+
+
+def test_only_one_thing_may_move_and_none_of_a_kind_may_be_touched(blocks: SceneDescription) -> None:
+    only = "only/v_only.root green/col.theme>only"
+    steps = carried_out(parsed(f"{only} touch/v_touch.root it/pron.theme>touch"), blocks)
+    assert steps == (PlanStep("touch", ("green_block",), avoid=("red_block", "blue_block")),)
+    never = "never/neg.mark>hit hit/v_touch.root any/any.attr>block block/n.theme>hit hold/v_hold.root"
+    held = carried_out(parsed(never), blocks)
+    assert held == (PlanStep("hold", (), avoid=("red_block", "green_block", "blue_block")),)
+
+
+def test_two_alike_go_together_whichever_is_which(desk: SceneDescription) -> None:
+    on = "orange/col.theme>on on/r_on.root a/nil orange2/col.ground>on"
+    read = parsed(on)
+    read = replace(read, words=tuple("orange" if word == "orange2" else word for word in read.words))
+    steps = carried_out(read, desk)
+    assert not isinstance(steps, str)
+    assert [step.skill for step in steps] == ["stack"]
+    assert set(steps[0].args) == {"obj0", "obj2"}
+
+
+def test_nouns_tell_flat_things_from_upright_ones_and_nothing_stays_on_a_ball(
+    make_thing: Callable[..., DescribedObject], make_scene: Callable[..., SceneDescription]
+) -> None:
+    scene = make_scene(
+        make_thing("table", "landmark", "table", "brown", (1.3, 0.75, 0.2), (0.25, 0.35, 0.2)),
+        make_thing("a", "object", "cylinder", "red", (1.2, 0.7, 0.43), (0.022, 0.022, 0.03)),
+        make_thing("b", "object", "cylinder", "red", (1.3, 0.7, 0.41), (0.025, 0.025, 0.01)),
+        make_thing("c", "object", "ball", "white", (1.4, 0.7, 0.425), (0.025, 0.025, 0.025)),
+        make_thing("d", "object", "block", "red", (1.3, 0.9, 0.42), (0.02, 0.045, 0.02)),
+        make_thing("e", "object", "block", "red", (1.3, 0.6, 0.42), (0.02, 0.02, 0.02)),
+    )
+    for noun, ident in (("tin", "a"), ("puck", "b"), ("bar", "d"), ("cube", "e")):
+        assert done(f"touch/v_touch.root {noun}/n.theme>touch", scene) == f"touch {ident}"
+    assert done("touch/v_touch.root round/adj.attr>thing thing/n.theme>touch", scene) == "ambiguous"
+    assert done("tin/n.theme>on on/r_on.root white/col.ground>on", scene) == "impossible"
+
+
+def test_sentences_read_apart_are_joined_and_what_asks_for_nothing_falls_silent() -> None:
+    class Reader:
+        def read(self, text: str, ids: object) -> Read:
+            del ids
+            if "touch" in text:
+                return parsed("touch/v_touch.root red/col.theme>touch")
+            return replace(
+                parsed("my/v_pick.root knees/n.theme>my hurt"), kind="statement" if "hurt" in text else "question"
+            )
+
+    read = by_sentences(cast(Parser, Reader()), "My knees hurt. touch red!", set())
+    assert read is not None
+    assert read.words == ("my", "knees", "hurt", "touch", "red")
+    assert (read.parse.labels[0], read.parse.labels[3], read.parse.heads[4]) == ("nil", "v_touch", 3)
+    assert by_sentences(cast(Parser, Reader()), "touch red", set()) is None
+    assert by_sentences(cast(Parser, Reader()), "Is it red? touch red!", set()) is None
+
+
+def test_noise_keeps_what_counts_and_hides_words_now_and_then() -> None:
+    hidden = [s for _, s in drawn(5, 400) if "unk" in s.labels]
+    assert 1 <= len(hidden) <= 40
+    for sentence in hidden:
+        strange = sentence.tokens[sentence.labels.index("unk")].text
+        assert strange not in lexicon()
+
+
+def test_words_without_vowels_mean_the_only_word_that_has_these_consonants() -> None:
+    right = Spelling({"green", "grain", "block", "blue", "put"}, (), {"green", "block", "blue"}).right
+    assert [right(word) for word in ("grn", "blck", "bl", "pt")] == ["green", "block", "blue", "pt"]
 
 
 def random_logs(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

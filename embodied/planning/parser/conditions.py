@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from embodied.planning.parser.lookup import Lookup, Slot
+from embodied.planning.parser.lookup import Lookup, Slot, distance
 from embodied.planning.parser.program import Clause, Condition, Program, Stated
 from embodied.planning.parser.world import World
 from embodied.planning.words import Refused
+from embodied.types import DescribedObject
 
 GROUND_SLOT: dict[str, Slot] = {"in": "zone", "to": "zone", "on": "under"}
 """What the ground of a relation may be; beside a thing for all others."""
@@ -67,8 +68,19 @@ class Conditions:
             lying = [lying for item in themes for lying in self.world.upon(item.id)]
             self.lookup.last, self.lookup.last_grounds = themes, themes
             return (bool(lying) == (fact.name == "full")) != fact.negated
+        if fact.name in ("nearer", "farther"):
+            return self._nearer(fact, themes) != fact.negated
         grounds = [item for d in fact.grounds for item in self.lookup.find(d, GROUND_SLOT.get(fact.name, "beside"))]
         if not themes or not grounds:
             raise Refused("unparsable", "it is not clear under which condition; say for instance: if the tray is empty")
         self.lookup.last, self.lookup.last_grounds = themes, grounds
         return all(self.world.holds(fact.name, a, b) for a in themes for b in grounds) != fact.negated
+
+    def _nearer(self, fact: Stated, themes: list[DescribedObject]) -> bool:
+        """Whether the one thing is nearer (or farther) to the ground than the other thing is."""
+        grounds = [self.lookup.one(d, "any") for d in fact.grounds]
+        others = [self.lookup.one(d, "any") for d in fact.others]
+        if not len(themes) == len(grounds) == len(others) == 1:
+            raise Refused("unparsable", "it is not clear what is nearer to what; name all three things")
+        own, other = (distance(item, grounds[0]) for item in (themes[0], others[0]))
+        return own < other if fact.name == "nearer" else own > other

@@ -10,6 +10,7 @@ from embodied.planning.parser.agree import check_together
 from embodied.planning.parser.conditions import GROUND_SLOT, Conditions
 from embodied.planning.parser.lookup import Lookup, NamesOfThings, Slot, Things
 from embodied.planning.parser.ordering import ordered
+from embodied.planning.parser.placing import between, place_of, told_by_name, twins
 from embodied.planning.parser.program import Clause, Description, Program
 from embodied.planning.parser.steps import Act, Steps
 from embodied.planning.parser.world import World
@@ -23,7 +24,6 @@ _UNARY: dict[str, tuple[str, Slot]] = {
 }  # fmt: skip
 _MOVING = frozenset({"move", "moving", "approach", "approaching", "\u79fb\u52a8"})
 """Verbs of going that an arm can follow with its gripper."""
-_SIDES = {"left": "left_of", "right": "right_of", "front": "in_front_of", "behind": "behind", "near": "near"}
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,12 @@ class _Execution:
         self.program, self.scene = program, scene
         self.world = World(scene)
         self.lookup = Lookup(scene, names, self.world)
+        self.lookup.told = told_by_name(program, self.lookup)
         self.conditions = Conditions(program, self.lookup, self.world)
         self.avoid: dict[str, None] = {}
         self.later_bans: list[Clause] = []
+        self.alone: Things | None = None
+        """What alone may be moved, where that is said."""
         self.last_acts: list[Act] = []
         self.placing: Placing | None = None
         self.family = ""
@@ -67,11 +70,16 @@ class _Execution:
             if not self.conditions.wanted(clause):
                 self._only_mentioned(clause)
                 continue
+            if clause.verb == "only":
+                self.alone = (self.alone or []) + (self._themes(clause, "touched") if clause.themes else [])
+                continue
             made = self._acts(clause)
             acts[clause.at] = made
             self.last_acts = made or self.last_acts
         for clause in self.later_bans:
             self._ban(clause)
+        if self.alone is not None:
+            self._ban_others([act for made in acts.values() for act in made])
         chain = ordered(self.program.clauses, acts)
         emitted = Steps(self.world, tuple(self.avoid)).run(chain)
         check_together(chain, self.avoid, self.scene)
@@ -107,10 +115,18 @@ class _Execution:
             self.lookup.last, self.lookup.mentioned = before[0], before[1] + [item.id for item in found]
 
     def _ban(self, clause: Clause) -> Things:
+        # `do not touch any block`: none of them.
+        clause = replace(clause, themes=tuple(replace(d, any=False, all=True) if d.any else d for d in clause.themes))
         found = self._themes(clause, "touched")
         self.avoid.update(dict.fromkeys(item.id for item in found))
         self.lookup.spared |= {item.id for item in found}
         return found
+
+    def _ban_others(self, acts: Sequence[Act]) -> None:
+        """All that is neither allowed nor used is to be left alone."""
+        used = {item.id for item in self.alone or ()} | {arg for act in acts for arg in (*act.args, act.ground or "")}
+        movable = [item.id for item in self.scene.objects if item.role == "object"]
+        self.avoid.update(dict.fromkeys(ident for ident in movable if ident not in used))
 
     @staticmethod
     def _bans(clause: Clause) -> bool:
@@ -157,7 +173,7 @@ class _Execution:
         """`the red and the blue block`: red is a block too, where there is such a block."""
         told = replace(what, noun=kind)
         try:
-            Lookup(self.scene, self.lookup.names, self.world).find(told, slot)
+            self.lookup.fresh().find(told, slot)
         except Refused:
             return what
         return told
@@ -188,6 +204,8 @@ class _Execution:
             return self._taken_off(clause)
         if relation == "away":
             raise Refused("impossible", "how far away is not said; name a place: left of, behind or in something")
+        if (pair := twins(clause, self.lookup)) is not None:
+            return self._all_placed(pair[:1], Placing(relation, pair[1], pushed))
         moved = self._reordered(clause, self._moved(clause), clause.themes, "moved")
         ids = [item.id for item in moved]
         if not clause.grounds and len(moved) == 1 and (ground := self._unsaid_ground(relation)) is not None:
@@ -198,7 +216,7 @@ class _Execution:
         if any(d.place for d in clause.grounds):
             return self._all_placed(moved, self._there(pushed))
         if relation == "between":
-            return self._between(moved, [self.lookup.one(d, slot, ids) for d in clause.grounds])
+            return between(moved, [self.lookup.one(d, slot, ids) for d in clause.grounds])
         if len(clause.grounds) > 1:
             raise Refused("ambiguous", f"two places are told for the {label(moved[0])}; say one")
         if clause.grounds[0].several:
@@ -273,32 +291,12 @@ class _Execution:
         acts: list[Act] = []
         ground = placing.ground
         for item in moved:
-            skill, place = self._place(placing.relation, ground, placing.pushed)
+            skill, place = place_of(placing.relation, ground, placing.pushed)
             acts.append(Act(skill, (item.id, place), ground.id))
             if skill == "stack":
                 ground = item
                 self.placing = replace(placing, ground=item)
         return acts
-
-    def _place(self, relation: str, ground: DescribedObject, pushed: bool) -> tuple[str, str]:
-        """Skill and place for a relation: a zone holds things, an object is stacked on, sides are written out."""
-        skill = "push" if pushed else "place"
-        if relation in ("in", "on", "to") and ground.role in ("zone", "place"):
-            return skill, ground.id
-        if relation == "on" and ground.role == "object":
-            return "stack", ground.id
-        if relation in ("on", "to") and ground.role == "landmark":
-            return "place", ground.id
-        if relation == "in":
-            raise Refused("impossible", f"nothing can be put in the {label(ground)}")
-        return skill, f"{_SIDES.get(relation, 'near')}:{ground.id}"
-
-    def _between(self, moved: Things, grounds: Things) -> list[Act]:
-        if len(grounds) != 2 or len(moved) != 1:
-            raise Refused("unparsable", "between takes one thing to move and two that it comes between")
-        a, b = (item.position_m for item in grounds)
-        z = grounds[0].position_m[2] - grounds[0].half_extents_m[2] + moved[0].half_extents_m[2]
-        return [Act("place", (moved[0].id, f"{(a[0] + b[0]) / 2:.4f},{(a[1] + b[1]) / 2:.4f},{z:.4f}"))]
 
     def _beside_each_other(self, relation: str, moved: Things, pushed: bool) -> list[Act]:
         if relation == "near" and len(moved) > 1:
@@ -366,7 +364,7 @@ class _Execution:
         return [replace(act, fixed=True) for act in acts]
 
     def _tower(self, clause: Clause) -> list[Act]:
-        several = [d for d in clause.themes if d.several or d.other or d.pronoun]
+        several = [d for d in clause.themes if d.several or d.pronoun or (d.other and d.plural)]
         levels = [item for d in clause.themes for item in self.lookup.find(d, "moved")]
         levels = list(dict((item.id, item) for item in levels).values())
         if several and len(several) < len(clause.themes):
@@ -390,6 +388,8 @@ class _Execution:
             ground = self.lookup.one(clause.grounds[0], "zone", [item.id for item in levels])
             acts += self._all_placed(levels[:1], Placing("on", ground, False))
         self.family = "stack"
+        if ball := next((item for item in levels[:-1] if item.kind == "ball"), None):
+            raise Refused("impossible", f"nothing stays on the {label(ball)}")
         for lower, upper in zip(levels, levels[1:], strict=False):
             acts.append(Act("stack", (upper.id, lower.id), lower.id))
         return acts

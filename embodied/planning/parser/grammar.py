@@ -12,16 +12,17 @@ NIL = "nil"
 
 VERBS = (
     "v_put", "v_push", "v_stack", "v_touch", "v_reach", "v_pick", "v_go", "v_hold", "v_avoid", "v_tower", "v_uncover",
-    "v_swap", "v_again", "v_other",
+    "v_swap", "v_again", "v_only", "v_other",
 )  # fmt: skip
-"""Families of verbs. v_avoid: leave alone; v_uncover: free a thing's top; v_other: nothing that a robot can do here."""
+"""Families of verbs. v_avoid: leave alone; v_uncover: free a thing's top; v_only: leave all others alone;
+v_other: nothing that a robot can do here."""
 MANNERS = ("v_put", "v_push", "v_stack", "v_pick", "v_uncover", "v_touch", "v_hold", "v_avoid", "v_go", "v_reach")
 """Verbs that only say how a relation is brought about."""
 RELATIONS = (
     "r_in", "r_on", "r_to", "r_left", "r_right", "r_front", "r_behind", "r_near", "r_off", "r_between", "r_away",
 )  # fmt: skip
-FACTS = ("p_empty", "p_full", "p_there")
-"""Said of things in conditions: nothing lies in it; something does; it exists."""
+FACTS = ("p_empty", "p_full", "p_there", "p_nearer", "p_farther")
+"""Said of things in conditions: nothing lies in it; something does; it exists; it is nearer to one than another is."""
 CONDITIONS = ("c_if", "c_unless", "c_else")
 MARKS = ("neg", "o_first", "o_last", "o_before", "o_after", "o_then", "b_bottom", "b_middle", "b_top", "d_up", "d_down")
 """Negation, order, a level of a tower, and the order in which a tower's things are listed."""
@@ -34,8 +35,10 @@ ATTRIBUTES = (
 """What is said of a thing. s_front: nearest the robot; adj: a property that no description holds."""
 OTHER = ("view",)
 """`as I see it`: sides are somebody else's."""
+UNKNOWN = "unk"
+"""A word that nobody knows and that decides what is meant: it stands where a verb, a relation or an attribute would."""
 
-LABELS = (NIL, *VERBS, *RELATIONS, *FACTS, *CONDITIONS, *MARKS, *HEADS, *ATTRIBUTES, *OTHER)
+LABELS = (NIL, *VERBS, *RELATIONS, *FACTS, *CONDITIONS, *MARKS, *HEADS, *ATTRIBUTES, *OTHER, UNKNOWN)
 LABEL_INDEX = {label: index for index, label in enumerate(LABELS)}
 
 ARCS = (
@@ -64,8 +67,8 @@ def _allowed() -> frozenset[tuple[str, str, str]]:
     add(_CLAUSES, "sub", _CLAUSES)
     add(_MENTIONS, "theme", _CLAUSES | set(FACTS))
     add(_MENTIONS, "theme", [_ROOT])
-    add(_MENTIONS, "ground", _CLAUSES | {"sup_near", "sup_far", "p_there", _ROOT})
-    add(_MENTIONS, "source", _CLAUSES)
+    add(_MENTIONS, "ground", _CLAUSES | {"sup_near", "sup_far", "p_there", "p_nearer", "p_farther", _ROOT})
+    add(_MENTIONS, "source", _CLAUSES | {"p_nearer", "p_farther"})
     add(_MENTIONS, "except", _MENTIONS)
     add(_MENTIONS, "again", [_ROOT])
     add((*ATTRIBUTES, "id"), "attr", _MENTIONS)
@@ -74,6 +77,9 @@ def _allowed() -> frozenset[tuple[str, str, str]]:
     add((*RELATIONS, *FACTS), "cond", CONDITIONS)
     add(CONDITIONS, "guard", _CLAUSES | _MENTIONS)
     add(("view",), "mark", _CLAUSES | _MENTIONS)
+    decide = {*VERBS, *RELATIONS, *CONDITIONS, *ATTRIBUTES}
+    found.update([(UNKNOWN, arc, above) for below, arc, above in found if below in decide])
+    found.update([(below, arc, UNKNOWN) for below, arc, above in found if above in decide])
     found.update((label, "part", label) for label in LABELS if label != NIL)
     return frozenset(found)
 

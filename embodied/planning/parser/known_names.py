@@ -7,6 +7,12 @@ from typing import Literal, Protocol
 
 from embodied.planning.teaching.wordings import any_nouns, known_colours, known_kinds
 
+_SHADES = {
+    "dark": "black", "darker": "black", "light": "white", "lighter": "white", "pale": "white",
+    "\u6df1\u8272": "black", "\u6d45\u8272": "white",
+}  # fmt: skip
+"""Shades that stand for a colour where nothing else is said."""
+
 
 class Vocabulary(Protocol):
     """Words and short phrases to canonical names, None where they name none."""
@@ -36,7 +42,7 @@ class KnownNames:
         """The canonical colour."""
         if text not in self._colours:
             taught = known_colours()
-            self._colours[text] = taught.get(text) or self._asked("colour", text)
+            self._colours[text] = taught.get(text) or self._asked("colour", text) or _SHADES.get(text)
         return self._colours[text]
 
     def kind(self, text: str) -> str | None:

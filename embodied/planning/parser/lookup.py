@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
-from embodied.planning.parser.features import Names
+from embodied.planning.parser.kinds import NamesOfThings, kind_tests
 from embodied.planning.parser.program import Description, Relation
+from embodied.planning.parser.shapes import shape_of_adjective, shape_of_noun
 from embodied.planning.parser.world import World
 from embodied.planning.places import listing, quoted
 from embodied.planning.words import Refused
@@ -26,24 +27,55 @@ _PREFERRED: dict[Slot, tuple[tuple[str, ...], ...]] = {
     "any": (("object",), ("zone",)),
 }  # fmt: skip
 """Roles that a phrase means first where it leaves a choice."""
-_ALIKE: tuple[frozenset[str], ...] = (frozenset({"tray", "disc", "plate"}), frozenset({"pillar", "cylinder"}))
-"""Kinds that people call by each other's names."""
 _MANY = frozenset({"them", "these", "those", "they", "both", "它们", "他们"})
+_SAME = frozenset({"same", "identical", "alike", "matching", "equal", "twin"})
 _HARMLESS = frozenset(
-    {"nice", "lovely", "wooden", "plastic", "little", "solid", "pretty", "cute", "own", "single", "same"}
+    {
+        "nice",
+        "lovely",
+        "wooden",
+        "plastic",
+        "little",
+        "solid",
+        "pretty",
+        "cute",
+        "own",
+        "single",
+        "same",
+        "good",
+        "dear",
+        "sweet",
+        "precious",
+        "poor",
+        "silly",
+        "whole",
+        "actual",
+        "real",
+        "said",
+        "aforementioned",
+        "beautiful",
+        "favourite",
+        "favorite",
+        "lonely",
+        "lone",
+        "only",
+        "remaining",
+        "darn",
+        "damn",
+        "stupid",
+        "bloody",
+        "wee",
+        "old",
+        "regular",
+        "identical",
+        "matching",
+        "alike",
+        "twin",
+        "looking",
+        "equal",
+        "similar",
+    }
 )
-
-
-class NamesOfThings(Names, Protocol):
-    """The vocabulary, and what beside it is known of nouns."""
-
-    def generic(self, noun: str) -> str | None:
-        """`thing`, `zone`, `landmark`, `start` for a noun that says no more, else None."""
-        ...
-
-    def also(self, noun: str) -> Collection[str]:
-        """Further kinds that the noun may name."""
-        ...
 
 
 @dataclass
@@ -61,6 +93,8 @@ class Lookup:
     spoken: list[str] = field(default_factory=list)
     """All that was looked up, what another thing was told by included."""
     mentioned: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    """What is spoken of by name anywhere: what `the others` are others than, where nothing was spoken of before."""
     spared: set[str] = field(default_factory=set)
     """Left out where a phrase speaks of all."""
     last_kind: str | None = None
@@ -90,6 +124,10 @@ class Lookup:
         if what.noun is not None and len({item.kind for item in found}) == 1:
             self.last_kind = found[0].kind
         return found
+
+    def fresh(self) -> Lookup:
+        """One that remembers nothing."""
+        return Lookup(self.scene, self.names, self.world)
 
     def refer(self, what: Description, slot: Slot) -> Things:
         """As `find`, for what another thing is told by: `the rest` may mean it still."""
@@ -150,7 +188,7 @@ class Lookup:
                 raise self._absent(what)
             return named
         for word in what.properties:
-            if word not in _HARMLESS:
+            if word not in _HARMLESS and shape_of_adjective(word) is None:
                 raise Refused("unparsable", f"what is {quoted(word)} cannot be told from the description of this scene")
         pool = self._pool(what, slot)
         if not pool:
@@ -184,44 +222,17 @@ class Lookup:
         items = [item for item in items if (not colours or {item.colour} == colours) and item.colour not in unwanted]
         if slot == "moved" and what.noun is None and (what.all or what.other or what.both):
             items = [item for item in items if item.role == "object"]
-        for fits in self._kind_tests(what, slot, bool(colours)):
-            found = [item for item in items if fits(item)]
+        movable = [item for item in items if item.role == "object"]
+        tests = kind_tests(what, slot, bool(colours), self.names, self.scene)
+        # What is to be moved is looked for among what can be moved first: a disc is then rather a flat cylinder.
+        for pool, fits in [(movable, t) for t in tests if slot == "moved"] + [(items, t) for t in tests]:
+            found = [item for item in pool if fits(item)]
+            for test in map(shape_of_adjective, what.properties):
+                found = [item for item in found if test is None or test(item)]
             found = self._related(what, found)
             if found:
-                return found
+                return _shaped(found, shape_of_noun(what.noun or ""))
         return []
-
-    def _kind_tests(self, what: Description, slot: Slot, coloured: bool) -> list[Callable[[DescribedObject], bool]]:
-        noun = what.noun
-        if noun is None:
-            return [lambda item: item.kind != "wall" or coloured]
-        generic = self.names.generic(noun)
-        if generic == "thing":
-            return (
-                [lambda item: item.role == "object", lambda item: True]
-                if slot in ("moved", "touched")
-                else [lambda item: True]
-            )
-        if generic == "start":
-            return [lambda item: "start" in item.id.lower(), lambda item: item.role == "place"]
-        kind = self.names.kind(noun)
-        also = set(self.names.also(noun))
-        named = noun.lower()
-        if generic is not None and kind is None:
-            return [lambda item: item.role == generic, lambda item: slot == "goal" or item.role == "zone"]
-        if kind is None and not also and not any(named in _parts(item.id) for item in self.scene.objects):
-            raise Refused(
-                "unknown_object", f"there is no {quoted(what.words)} here; there are: {listing(self.scene.objects)}"
-            )
-        alike = {other for group in _ALIKE for other in group if kind in group or also & group}
-        tests: list[Callable[[DescribedObject], bool]] = [
-            lambda item: item.kind == kind or named in _parts(item.id),
-            lambda item: item.kind in also,
-            lambda item: item.kind in alike,
-        ]
-        if generic is not None:
-            tests.append(lambda item: item.role == generic)
-        return tests
 
     def _colour(self, word: str, what: Description) -> str:
         found = self.names.colour(word)
@@ -243,7 +254,7 @@ class Lookup:
             if holds != relation.negated:
                 kept.append(item)
         if relation.name == "near" and not kept and len(grounds) == 1:
-            return _first_by([i for i in found if i is not grounds[0]], lambda i: -_distance(i, grounds[0]), NEARER_M)
+            return _first_by([i for i in found if i is not grounds[0]], lambda i: -distance(i, grounds[0]), NEARER_M)
         return kept
 
     def _narrowed(self, what: Description, found: Things, slot: Slot, several: bool) -> Things:
@@ -254,13 +265,16 @@ class Lookup:
         if several:
             found = [item for item in found if item.id not in self.spared]
         if what.other:
-            seen = self.mentioned
+            objects = {item.id for item in self.scene.objects if item.role == "object"}
+            seen = self.mentioned if objects & set(self.mentioned) else self.told
             rest = [item for item in found if item.id not in seen]
             found = rest
         if not several and len(found) > 1:
             found = self._preferred(what, found, slot)
         if what.superlative is not None:
             found = self._superlative(what, found)
+        if what.side is not None and what.noun is None and slot == "zone" and len(found) == 1:
+            raise Refused("ambiguous", f"{quoted(what.words)} does not say of what; name the place")
         if what.side is not None and len(found) > 1:
             found = self._on_side(what, found)
         for size in what.sizes:
@@ -282,7 +296,7 @@ class Lookup:
             return _first_by(found, lambda item: sign * self.world.from_robot(item), NEARER_M)
         other = self._single(what.superlative_of, "any")
         found = [item for item in found if item is not other]
-        return _first_by(found, lambda item: sign * _distance(item, other), NEARER_M)
+        return _first_by(found, lambda item: sign * distance(item, other), NEARER_M)
 
     def _on_side(self, what: Description, found: Things) -> Things:
         axis, sign = {"left": (1, 1.0), "right": (1, -1.0), "front": (0, -1.0), "back": (0, 1.0), "middle": (1, 0.0)}[
@@ -317,6 +331,8 @@ class Lookup:
         if wanted is not None:
             recent = [item for item in found if item in self.last]
             found = recent if what.noun is None and len(recent) == wanted else free
+            if len(found) > wanted and _SAME & set(what.words.split()):
+                found = _alike(found, wanted)
             if len(found) == wanted:
                 return found
             reason: Literal["ambiguous", "unknown_object"] = "ambiguous" if len(found) > wanted else "unknown_object"
@@ -337,8 +353,7 @@ class Lookup:
 
     def _tie(self, what: Description, found: Things) -> Things:
         """`the green one` after `the red block` is a block; `the other` is like the one before."""
-        if what.other and self.last:
-            before = self.last[-1]
+        for before in map(self.scene.object, reversed(self.spoken) if what.other else ()):
             alike = [item for item in found if (item.kind, item.colour) == (before.kind, before.colour)]
             if len(alike) == 1:
                 return alike
@@ -353,13 +368,22 @@ class Lookup:
         )
 
 
-def _parts(ident: str) -> set[str]:
-    for mark in "-.":
-        ident = ident.replace(mark, "_")
-    return {part.lower() for part in ident.split("_") if part and not part.isdigit()}
+def _shaped(found: Things, test: Callable[[DescribedObject], bool] | None) -> Things:
+    """Those of a shape, where there are such."""
+    kept = [item for item in found if test is not None and test(item)]
+    return kept or found
 
 
-def _distance(a: DescribedObject, b: DescribedObject) -> float:
+def _alike(found: Things, wanted: int) -> Things:
+    """The only so many that look alike; all where there are none such."""
+    groups: dict[tuple[str, str], Things] = {}
+    for item in found:
+        groups.setdefault((item.kind, item.colour), []).append(item)
+    fitting = [group for group in groups.values() if len(group) == wanted]
+    return fitting[0] if len(fitting) == 1 else found
+
+
+def distance(a: DescribedObject, b: DescribedObject) -> float:
     return float(np.linalg.norm(np.asarray(a.position_m) - np.asarray(b.position_m)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ import numpy as np
 from embodied.errors import IntegrityError
 from embodied.planning.parser.decode import Parse, decode
 from embodied.planning.parser.features import Encoder, Features, Names, TokenRows, token_keys
-from embodied.planning.parser.grammar import SENTENCES
+from embodied.planning.parser.grammar import NIL, SENTENCES
 from embodied.planning.parser.tokens import Spelling, Token, plain, tokenize
 from embodied.planning.words import Refused
 
 MAX_TOKENS = 150
+_SIDES = ("left", "right", "front", "behind", "middle", "bottom")
+"""Words that are meant, beside colours and things, where a slip of spelling leaves a choice."""
 WEIGHTS, KNOWN, CARD, WORDS = "model.safetensors", "known.safetensors", "card.json", "words.txt"
 SHIPPED = Path(__file__).resolve().parent.parent / "weights" / "embedded"
 
@@ -32,6 +34,25 @@ class Read:
     parse: Parse
     kind: str
     kind_probability: float
+
+
+def silenced(read: Read) -> Read:
+    """The same text as one that asks for nothing."""
+    count = len(read.words)
+    return replace(read, parse=Parse((NIL,) * count, ("",) * count, (-1,) * count, (0.0,) * count))
+
+
+def joined(reads: Sequence[Read]) -> Read:
+    """Texts that follow upon each other as one, each with its own parse."""
+    heads: list[int] = []
+    for read in reads:
+        before = len(heads)
+        heads += [head if head < 0 else head + before for head in read.parse.heads]
+    labels, arcs, logs = (
+        tuple(item for read in reads for item in getattr(read.parse, name)) for name in ("labels", "arcs", "log_each")
+    )
+    words, tokens = (tuple(item for read in reads for item in getattr(read, name)) for name in ("words", "tokens"))
+    return Read(tokens, words, Parse(labels, arcs, tuple(heads), logs), "instruction", 1.0)
 
 
 class Parser:
@@ -54,7 +75,9 @@ class Parser:
         rows = stored if stored is not None else Features(taught, names, encoder).rows(taught)
         self.features = Features(taught, names, encoder, rows)
         self._network, self._han, self._names = network.eval(), han, names
+        rows_of = frozenset(taught)
         content = [word for word, flags in zip(taught, rows.flags, strict=True) if flags[0] or flags[1]]
+        content += [word for word in _SIDES if word in rows_of]
         self.spelling = Spelling(taught, real, content)
 
     def read(self, text: str, ids: Collection[str]) -> Read:
@@ -75,9 +98,9 @@ class Parser:
         words = [t.text if t.text in ids else self._right(t.text) for t in tokens]
         rows = self.features.rows(token_keys(words, ids))
         with torch.inference_mode():
-            words_in, pieces, flags, vectors = (tensor.unsqueeze(0) for tensor in as_tensors(rows))
             mask = torch.ones(1, len(words), dtype=torch.bool)
-            scores = self._network(Inputs(words_in, pieces, flags, vectors, mask))
+            words_in, pieces, flags, vectors = as_tensors(rows)
+            scores = self._network(Inputs(words_in, pieces, flags, vectors, torch.arange(len(words))[None], mask))
             arcs = self._network.arcs(scores.below[0, :, None], scores.above[0, None])
             logs = [part.double().log_softmax(-1).numpy() for part in (scores.labels[0], scores.heads[0], arcs)]
             kinds = scores.kinds[0].double().softmax(-1).numpy()

@@ -25,21 +25,25 @@ class NetworkConfig:
     heads: int = 4
     reach: int = 20
     """Distances that attention tells apart."""
+    near: int = 2
+    """Neighbours on each side that a token looks at before attention."""
     arc_width: int = 64
-    dropout: float = 0.1
+    dropout: float = 0.0
 
 
 class Inputs(NamedTuple):
-    """A batch: rows of features by token; B sentences of at most T tokens."""
+    """A batch: B sentences of at most T tokens, which are rows of features of U distinct tokens."""
 
     words: Tensor
-    """(B, T)"""
+    """(U,)"""
     pieces: Tensor
-    """(B, T, 10)"""
+    """(U, 10)"""
     flags: Tensor
-    """(B, T, 7)"""
+    """(U, 7)"""
     vectors: Tensor
-    """(B, T, 384)"""
+    """(U, 384)"""
+    rows: Tensor
+    """(B, T) the row of each token; any where there is none."""
     mask: Tensor
     """(B, T) True where there is a token."""
 
@@ -66,17 +70,19 @@ class _Block(nn.Module):
         width = config.width
         self.heads, self.reach = config.heads, config.reach
         self.near_norm, self.norm, self.own_norm = nn.LayerNorm(width), nn.LayerNorm(width), nn.LayerNorm(width)
-        self.near = nn.Conv1d(width, width, 5, padding=2, groups=width)
+        self.near = nn.Parameter(torch.randn(2 * config.near + 1, width) / (2 * config.near + 1) ** 0.5)
         self.near_out = nn.Linear(width, width)
         self.into, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.bias = nn.Parameter(torch.zeros(config.heads, 2 * config.reach + 1))
-        self.own = nn.Sequential(nn.Linear(width, 3 * width), nn.GELU(), nn.Linear(3 * width, width))
+        self.own = nn.Sequential(nn.Linear(width, 3 * width), nn.ReLU(), nn.Linear(3 * width, width))
         self.drop = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor, distance: Tensor) -> Tensor:
-        near = self.near_norm(x) * mask.unsqueeze(-1)
-        x = x + self.drop(self.near_out(nn.functional.gelu(self.near(near.transpose(1, 2)).transpose(1, 2))))
         batch, length, width = x.shape
+        near = self.near_norm(x) * mask.unsqueeze(-1)
+        padded = nn.functional.pad(near, (0, 0, len(self.near) // 2, len(self.near) // 2))
+        blurred = sum(padded[:, k : k + length] * weight for k, weight in enumerate(self.near))
+        x = x + self.drop(self.near_out(nn.functional.relu(blurred)))
         q, k, v = self.into(self.norm(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(-1, -2) / (width / self.heads) ** 0.5 + self.bias[:, distance]
         scores = scores.masked_fill(~mask[:, None, None], -1e4)
@@ -100,9 +106,9 @@ class ParserNetwork(nn.Module):
         self.start = nn.LayerNorm(width)
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.layers))
         self.last = nn.LayerNorm(width)
-        self.to_label = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, len(LABELS)))
-        self.below = nn.Sequential(nn.Linear(width, config.arc_width), nn.GELU())
-        self.above = nn.Sequential(nn.Linear(width, config.arc_width), nn.GELU())
+        self.to_label = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, len(LABELS)))
+        self.below = nn.Sequential(nn.Linear(width, config.arc_width), nn.ReLU())
+        self.above = nn.Sequential(nn.Linear(width, config.arc_width), nn.ReLU())
         self.pair = nn.Linear(config.arc_width, config.arc_width)
         self.any_above = nn.Linear(config.arc_width, 1)
         self.apart = nn.Embedding(2 * config.reach + 1, config.arc_width)
@@ -118,6 +124,7 @@ class ParserNetwork(nn.Module):
         count = (given.pieces > 0).sum(-1, keepdim=True).clamp(min=1)
         x = self.word(given.words) + self.from_piece(self.piece(given.pieces).sum(-2) / count)
         x = x + self.from_flags(given.flags) + self.from_vector(given.vectors * WIDTH**0.5 * 0.5)
+        x = nn.functional.embedding(given.rows, x)
         root = self.root.expand(len(x), 1, -1)
         x = self.drop(self.start(torch.cat([root, x], 1)))
         mask = torch.cat([torch.ones_like(given.mask[:, :1]), given.mask], 1)
@@ -140,4 +147,4 @@ class ParserNetwork(nn.Module):
 
     def arcs(self, below: Tensor, above: Tensor) -> Tensor:
         """Logits of arcs (..., arcs) between tokens (..., A) and their heads (..., A)."""
-        return self.to_arc(nn.functional.gelu(below + above))
+        return self.to_arc(nn.functional.relu(below + above))

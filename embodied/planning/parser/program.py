@@ -14,7 +14,7 @@ from embodied.planning.words import Refused
 _SIZES = frozenset({"small", "large", "tall", "short"})
 _COUNTS = {"n2": 2, "n3": 3, "n4": 4}
 _STOPS = frozenset(".;!?")
-_OR = frozenset({"or", "\u6216", "\u6216\u8005"})
+_OR = frozenset({"or", "\u6216", "\u6216\u8005", "\u6216\u662f"})
 _MENTION = frozenset((*HEADS, *ATTRIBUTES))
 
 
@@ -75,6 +75,8 @@ class Stated:
     themes: tuple[Description, ...]
     grounds: tuple[Description, ...]
     negated: bool
+    others: tuple[Description, ...] = ()
+    """Than which a thing is nearer."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,11 @@ class _Builder:
 
     def _stated(self, i: int) -> Stated:
         return Stated(
-            self.parse.labels[i][2:], self._mentions(i, "theme"), self._mentions(i, "ground"), self._negated(i)
+            self.parse.labels[i][2:],
+            self._mentions(i, "theme"),
+            self._mentions(i, "ground"),
+            self._negated(i),
+            self._mentions(i, "source"),
         )
 
     def _mentions(self, i: int, arc: str) -> tuple[Description, ...]:

@@ -88,9 +88,19 @@ class Spelling:
         self._first = frozenset(first)
         self._words = frozenset(word for word in words if word.isalpha() and word.isascii())
         self._real = real
+        self._short: dict[str, set[str]] = {}
+        for word in self._first:
+            if word.isalpha() and word.isascii() and len(word) > 2:
+                self._short.setdefault(_consonants(word), set()).add(word)
 
     def right(self, word: str) -> str:
-        """The only known word that is one slip away, else the word itself; for words of four letters or more."""
+        """The only known word that is one slip away, else the word itself; for words of four letters or more.
+
+        A word without vowels is the only one of the first ones that has these consonants: `grn` is green.
+        """
+        meant = self._short.get(word, set()) if word not in self._words and word not in self._real else set()
+        if len(meant) == 1:
+            return next(iter(meant))
         if len(word) < 4 or not (word.isalpha() and word.isascii()) or word in self._words or word in self._real:
             return word
         swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1)} & self._words
@@ -102,6 +112,10 @@ class Spelling:
         if len(near) > 1:
             near = {found for found in near if found[0] == word[0] and len(found) >= len(word)} or near
         return near.pop() if len(near) == 1 else word
+
+
+def _consonants(word: str) -> str:
+    return word[0] + "".join(c for c in word[1:] if c not in "aeiou")
 
 
 def _one_off(word: str) -> Iterable[str]:

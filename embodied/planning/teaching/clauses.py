@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from embodied.planning.parser.grammar import ATTRIBUTES, FACTS, HEADS, MANNERS, MARKS, RELATIONS, VERBS
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words, split_mark
-from embodied.planning.teaching.mentions import Speaker
+from embodied.planning.teaching.mentions import Speaker, attribute, taken_back
 from embodied.planning.teaching.wordings import inflected
 
 _SLOT = re.compile(r"<([A-Za-z0-9_]+)(?::([^>.]+))?(?:\.(\w+))?>")
@@ -21,7 +22,7 @@ _RELATION_WEIGHTS = {
 _CLAUSE_WEIGHTS = {
     "place": 36, "goal": 13, "holds": 3, "fill": 3, "off": 3, "from": 2, "together": 2, "curt": 4, "touch": 9,
     "reach": 2, "pick": 4, "order_each": 3, "bare_order_touch": 1.5, "tower": 6, "tower_set": 1, "uncover": 2,
-    "swap": 1.5, "hold": 0.7,
+    "swap": 1.5, "hold": 0.7, "sided": 1.5, "disloc": 3, "only": 1, "one_each": 1.5, "inverse": 0.7,
 }  # fmt: skip
 _GERUND = frozenset(["place", "fill", "off", "from", "touch", "reach", "pick", "go", "swap", "uncover", "avoid"])
 """Clauses whose verb comes first, so that they can be put into other forms."""
@@ -45,6 +46,8 @@ class Clauses:
         """A relation's words with its grounds; its head is the relation."""
         template = self.by.template("relations", name)
         made = Fragment()
+        if self.by.chance(0.1):
+            made.words += plain_words(expand(self.by.pick(self.by.told.data["noise"]["relation"]), self.by.rng))
         for item in expand(template, self.by.rng):
             if item == "<G>":
                 ground = self.by.mention(slot or _GROUND_SLOT[name], depth, single=True)
@@ -58,8 +61,8 @@ class Clauses:
         made.heads = [head]
         return made
 
-    def clause(self, going: bool, form: str = "", kinds: tuple[str, ...] = ()) -> Fragment:
-        """A clause of any kind; `going`: for a robot that drives."""
+    def clause(self, going: bool, form: str = "", kinds: tuple[str, ...] = (), alone: bool = False) -> Fragment:
+        """A clause of any kind; `going`: for a robot that drives; `alone`: it is the whole text."""
         by = self.by
         if kinds:
             kind = by.pick(kinds)
@@ -70,17 +73,21 @@ class Clauses:
             )[0]
         else:
             fitting = {k: w for k, w in _CLAUSE_WEIGHTS.items() if not form or by.language == "zh" or k in _GERUND}
+            fitting = {k: w for k, w in fitting.items() if by.told.all("clauses", k)}
+            if not alone:
+                fitting.pop("curt", None)
             kind = by.rng.choices(list(fitting), list(fitting.values()))[0]
         template = by.template("clauses", kind)
         while kind == "order_each" and ("<go>" in template) != going:
             template = by.template("clauses", kind)
         return self.build(template, form, "goal" if going else "")
 
-    def again(self, going: bool = False) -> Fragment:
-        """A clause that says the last one again of another thing: `the green one too`."""
+    def again(self, going: bool = False, later: bool = False) -> Fragment:
+        """A clause that says the last one again of another thing: `the green one too`; `later`: it is said to follow,
+        and needs no more words for it."""
         by = self.by
-        kind = "again" if by.chance(0.35) else "ellipsis"
-        if kind == "ellipsis" and going and by.chance(0.7):
+        kind = "again" if by.chance(0.35) else "ellipsis_then" if later and by.chance(0.6) else "ellipsis"
+        if kind != "again" and going and by.chance(0.7):
             kind = "ellipsis_go"
         return self.build(by.template("clauses", kind))
 
@@ -104,12 +111,12 @@ class Clauses:
             name, about, own = match[1], match[2] or "", match[3] or form
             made = self._slot(name, about, own, slot, several)
             words += made.words
-            if name in ("T", "U", "M", "G", "S", "Gbare", "L"):
+            if name in _ROLES:
                 slots.append((name, made))
             elif name in ("R", "Ron"):
                 slots.append(("R", made))
         for mark, target in marks:
-            mark.arc, mark.head = "mark", dict(slots)[target].heads[0]
+            mark.arc, mark.head = _mark_arc(mark), dict(slots)[target].heads[0]
         return _tied(words, slots)
 
     def _slot(self, name: str, about: str, form: str, slot: str, several: bool) -> Fragment:
@@ -133,8 +140,9 @@ class Clauses:
         if name == "L":
             return self.levels()
         if name == "R":
-            weights = _RELATION_WEIGHTS
-            return self.relation(by.rng.choices(list(weights), list(weights.values()))[0], slot=slot)
+            return self._some_relation(slot)
+        if name in _OTHER_SLOTS:
+            return _OTHER_SLOTS[name](by)
         if name == "WR":
             made = self.relation(by.pick(["in", "in", "on", "left", "right"]), 2)
             return Fragment([Word(word.text) for word in made.words])
@@ -147,6 +155,15 @@ class Clauses:
         if name == "Q":
             return Fragment([Word(_gibberish(by))])
         raise ValueError(f"no slot is called {name}")
+
+    def _some_relation(self, slot: str) -> Fragment:
+        """A relation; now and then with another one before it that is taken back."""
+        names, weights = list(_RELATION_WEIGHTS), list(_RELATION_WEIGHTS.values())
+        made = self.relation(self.by.rng.choices(names, weights)[0], slot=slot)
+        if self.by.chance(0.015):
+            wrong = self.relation(self.by.rng.choices(names, weights)[0], 2, slot=slot)
+            made.words = taken_back(self.by, wrong.words) + made.words
+        return made
 
     def _verb(self, family: str, form: str) -> list[Word]:
         by = self.by
@@ -186,6 +203,57 @@ class Clauses:
         return self.build(self.by.template("conditions", "facts"), slot="any" if self.by.chance(0.2) else "")
 
 
+def _mark_arc(mark: Word) -> str:
+    return "attr" if mark.label in ATTRIBUTES else "mark"
+
+
+def _side(by: Speaker) -> Fragment:
+    """`the left`, of places."""
+    side = by.rng.choices(["left", "right", "middle", "front", "back"], [10, 10, 1, 1, 1])[0]
+    words = plain_words(expand(by.pick(by.told.data["mentions"][f"side_{side}"]), by.rng))
+    return Fragment(words, [word for word in words if word.label == f"s_{side}"])
+
+
+def _any(by: Speaker) -> Fragment:
+    """`a red block`, `one of the blocks`."""
+    return by.in_ways("moved", 1, ("any",))
+
+
+def _one_kind(slot: str) -> Callable[[Speaker], Fragment]:
+    """A noun alone, of which each is meant: `per tray`."""
+
+    def made(by: Speaker) -> Fragment:
+        noun, head = by.span(by.noun_word(by.of_role(slot)), "ns")
+        return Fragment(noun, [head])
+
+    return made
+
+
+def _kind_with(lead: str, slot: str, many: str = "") -> Callable[[Speaker], Fragment]:
+    """Phrases of a noun behind words of `mentions`: `a block`, `each tray`; with `many` now and then of several."""
+
+    def made(by: Speaker) -> Fragment:
+        several = by.language == "en" and bool(many) and by.chance(0.35)
+        words = plain_words(expand(by.pick(by.told.data["mentions"][many if several else lead]), by.rng))
+        noun, head = by.span(by.noun_word(by.of_role(slot), several), "ns" if several else "n")
+        attribute(head, words)
+        return Fragment(words + noun, [head])
+
+    return made
+
+
+_OTHER_SLOTS: dict[str, Callable[[Speaker], Fragment]] = {
+    "Gside": _side, "one": _any, "each": _kind_with("each", "zone", "over"),
+    "each1": _one_kind("zone"), "over": _kind_with("over_one", "zone", "over"),
+    "Uall": _kind_with("each", "moved", "over"),
+}  # fmt: skip
+_ROLES = {
+    "T": "theme", "U": "theme", "M": "theme", "L": "theme", "one": "theme", "Uall": "theme", "G": "ground",
+    "Gbare": "ground", "Gside": "ground", "each": "ground", "each1": "ground", "over": "ground", "S": "source",
+}  # fmt: skip
+"""Slots whose words hang on the clause's head, and by which arc."""
+
+
 def _tied(words: list[Word], slots: list[tuple[str, Fragment]]) -> Fragment:
     """Finds the clause's head and hangs everything else on it."""
     own = [word for word in words if not word.arc and not _within(word, slots)]
@@ -202,18 +270,7 @@ def _tied(words: list[Word], slots: list[tuple[str, Fragment]]) -> Fragment:
         elif name.isdigit():
             part.hang("theme", head)
         else:
-            part.hang(
-                {
-                    "T": "theme",
-                    "U": "theme",
-                    "M": "theme",
-                    "G": "ground",
-                    "Gbare": "ground",
-                    "S": "source",
-                    "L": "theme",
-                }[name],
-                head,
-            )
+            part.hang(_ROLES[name], head)
     found = [word for _, part in slots for word in part.heads]
     if head is None:
         return Fragment(words, found)

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from embodied.planning.teaching.markup import Fragment, Word
+from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words
 from embodied.planning.teaching.wordings import Language, Wordings, plural, wordings
 
 MAX_DEPTH = 2
@@ -16,6 +16,8 @@ NESTED = frozenset({"nearest", "related", "except"})
 """Ways that speak of several things, and those that speak of another one on the way."""
 Made = tuple[list[Word], Word]
 """Words of a phrase, and its head."""
+TAKEN_BACK = ("simple", "bare", "side")
+"""Ways to speak of a thing that may follow upon a wrong one: `the red, no, the blue block`."""
 MANY = ("universal", "everything", "except")
 """Ways to speak of all of a kind."""
 LEAST_FOR_HOLDING_OUT = 6
@@ -51,8 +53,14 @@ class Speaker:
     """True: uses templates that the fit does not see; False: only those that it does; None: all alike."""
     new: bool = False
     """A template was used that the fit does not see."""
+    spared: bool = False
+    """Something is said to be left alone, so that it is likely that the rest is spoken of."""
+    parallel: dict[str, str] | None = None
+    """Templates of clauses that are to be alike, by kind; None: each is drawn anew."""
     relate: Callable[[str, int], Fragment] | None = None
     """A relation's words with the thing that it is to, by name and depth; given by who makes clauses."""
+    spoken: list[Thing] = field(default_factory=list)
+    """What was spoken of, in order."""
     told: Wordings = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +73,14 @@ class Speaker:
         return self.rng.choice(items)
 
     def template(self, section: str, name: str) -> str:
-        """A template of a kind."""
+        """A template of a kind; while `parallel`, that which was used for it before."""
+        if self.parallel is None or section != "clauses":
+            return self._template(section, name)
+        if name not in self.parallel:
+            self.parallel[name] = self._template(section, name)
+        return self.parallel[name]
+
+    def _template(self, section: str, name: str) -> str:
         every = self.told.all(section, name)
         if self.held_out is None:
             return self.pick(every)
@@ -84,7 +99,10 @@ class Speaker:
         }[slot]  # fmt: skip
         role = self.rng.choice(roles)
         fitting = [t for t in self.things if t.role == role] or list(self.things)
-        return self.rng.choice(fitting)
+        others = [t for t in fitting if t not in self.spoken[-2:]]
+        chosen = self.rng.choice(others if others and self.chance(0.85) else fitting)
+        self.spoken.append(chosen)
+        return chosen
 
     def span(self, text: str, label: str) -> tuple[list[Word], Word]:
         """The words of a name, each but the last a part of the next."""
@@ -128,13 +146,17 @@ class Speaker:
             return self.listed(slot, 0)
         return self._phrase(slot, 1, False, MANY)
 
+    def in_ways(self, slot: str, depth: int, ways: Sequence[str]) -> Fragment:
+        """One phrase for one thing, in one of these ways."""
+        return self._phrase(slot, depth, True, ways)
+
     def _phrase(self, slot: str, depth: int, single: bool, ways: Sequence[str]) -> Fragment:
         """A noun phrase for a slot; only in these ways, where some are given."""
         from embodied.planning.teaching import phrases_en, phrases_zh
 
         told = phrases_en if self.language == "en" else phrases_zh
         weights = {
-            name: weight
+            name: weight * (0.2 if depth and name in NESTED else 1)
             for name, weight in told.WEIGHTS.items()
             if (not ways or name in ways)
             and not (single and name in PLURAL)
@@ -143,8 +165,13 @@ class Speaker:
             and not (name in PLURAL and slot in ("zone", "under", "beside"))
         }
         kind = self.rng.choices(list(weights), list(weights.values()))[0]
+        if self.spared and self.mentioned and "rest" in weights and not depth and self.chance(0.3):
+            kind = "rest"
         words, head = told.MAKERS[kind](self, self.of_role(slot), depth, slot)
         attribute(head, words)
+        if not depth and kind in TAKEN_BACK and self.chance(0.012):
+            wrong, _ = told.MAKERS[self.pick(TAKEN_BACK)](self, self.of_role(slot), MAX_DEPTH, slot)
+            words = taken_back(self, wrong) + words
         self.mentioned = True
         return Fragment(words, [head])
 
@@ -155,22 +182,57 @@ class Speaker:
     def listed(self, slot: str, depth: int) -> Fragment:
         """Two phrases or three."""
         whole = Fragment()
+        either = self.chance(0.1)
         count = 2 if self.chance(0.7) else 3
         if self.language == "en" and count == 2 and self.chance(0.12):
             whole.words.append(Word("both"))
         for place in range(count):
             if place:
-                whole.words += [Word(w) for w in self.joint(place == count - 1)]
+                whole.words += [Word(w) for w in self.joint(place == count - 1, either)]
             part = self.mention(slot, max(depth, 1), single=True)
             whole.words += part.words
             whole.heads += part.heads
         return whole
 
-    def joint(self, last: bool) -> list[str]:
-        """What stands between the parts of a list."""
+    def joint(self, last: bool, either: bool = False) -> list[str]:
+        """What stands between the parts of a list; `either`: of things of which one will do."""
+        if either and last:
+            return [self.pick(["or", "or else"] if self.language == "en" else ["或", "或者", "或是"])][0].split()
         if self.language == "zh":
             return [self.pick(["和", "与", "跟", "、", "以及", ","] if last else ["、", ","])]
         return self.pick(["and", ", and", "and also", "plus", "and then", "as well as", ","] if last else [","]).split()
+
+
+def taken_back(by: Speaker, wrong: Sequence[Word]) -> list[Word]:
+    """Words that are said and taken back: they mean nothing."""
+    made: list[Word] = []
+    for item in expand(by.pick(by.told.data["corrections"]["slips"]), by.rng):
+        if item == "<W>":
+            made += [Word(word.text) for word in wrong]
+        elif item != "<T>":
+            made.append(Word(item))
+    return made
+
+
+def not_but_other(by: Speaker, slot: str, depth: int) -> Made:
+    """`not the red one, the other one`."""
+    words: list[Word] = []
+    out: Fragment | None = None
+    for item in expand(by.pick(by.told.data["mentions"]["other_than"]), by.rng):
+        if item == "<X>":
+            out = by.mention(slot, max(depth, 1), single=True)
+            words += out.words
+        else:
+            words += plain_words([item])
+    marked = [word for word in words if word.label in ("n", "other") and not word.arc and word not in _own(out)]
+    head = marked[-1]
+    if out is not None:
+        out.hang("except", head)
+    return words, head
+
+
+def _own(part: Fragment | None) -> list[Word]:
+    return [] if part is None else part.words
 
 
 def attribute(head: Word, words: list[Word]) -> None:

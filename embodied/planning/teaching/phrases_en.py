@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words
-from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute
+from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute, not_but_other
 
 WEIGHTS = {
-    "simple": 46, "bare": 12, "pronoun": 6, "universal": 7, "everything": 3, "except": 4, "rest": 5, "side": 7,
-    "nearest": 5, "related": 5, "not_colour": 2, "any": 3, "ident": 2, "size": 3, "nth": 1, "other": 4,
+    "simple": 60, "bare": 15, "pronoun": 6, "universal": 6, "everything": 3, "except": 3.5, "rest": 4, "side": 6,
+    "nearest": 3.5, "related": 4, "not_colour": 1.5, "any": 3, "ident": 1.5, "size": 2.5, "nth": 0.7, "other": 3,
 }  # fmt: skip
 _SIZES = {
-    "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini"],
-    "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant"],
+    "small": ["small", "smaller", "smallest", "little", "tiny", "tiniest", "mini",
+        "wee", "teeny", "littler", "littlest", "petite"],
+    "large": ["big", "bigger", "biggest", "large", "larger", "largest", "huge", "giant", "great",
+        "massive", "chunky", "bulky"],
     "tall": ["tall", "taller", "tallest", "high", "highest"],
     "short": ["short", "shorter", "shortest", "low", "lowest"],
 }  # fmt: skip
@@ -49,7 +51,7 @@ def _properties(by: Speaker, thing: Thing, colour: float = 0.8) -> list[Word]:
         words.append(Word(by.pick(by.told.unknown["properties"]), "adj"))
     if by.chance(colour):
         words += by.span(by.colour_word(thing), "col")[0]
-        if by.chance(0.02):
+        if by.chance(0.04):
             words.append(Word(by.pick(["coloured", "colored", "colour"])))
     return words
 
@@ -102,7 +104,7 @@ def _pronoun(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _universal(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.3):
         noun, head = _noun(by, thing)
-        lead = [Word(by.pick(["every", "each", "every single", "any and every"]).split()[0], "all")]
+        lead = [Word(by.pick(["every", "each", "every single"]).split()[0], "all")]
         return lead + _properties(by, thing, 0.4) + noun, head
     noun, head = _noun(by, thing, many=True)
     if by.chance(0.2) and noun[-1].text not in ("ones",):
@@ -213,6 +215,10 @@ def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     other.hang("ground", sup_word)
     determiner = _determiner(by)
     kind = by.rng.random()
+    if kind > 0.93 and other.heads:
+        noun, head = _noun(by, thing)
+        link = plain_words(by.pick(["that", "which", ""]).split())
+        return determiner + _properties(by, thing, 0.5) + noun + link + other.words + [Word("is"), sup_word] + to, head
     if kind < 0.15:
         lead = plain_words(by.pick(["whichever", "whatever"]).split())
         noun, head = _noun(by, thing) if by.chance(0.6) else ([], sup_word)
@@ -268,6 +274,11 @@ def _not_colour(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     noun, head = _noun(by, thing, many)
     colour, last = by.span(by.colour_word(thing), "col")
     lead = [Word("all", "all"), Word("the")] if many else _determiner(by)
+    if by.chance(0.2):
+        second, other = by.span(by.colour_word(by.of_role(slot)), "col")
+        negs = [Word("neither", "neg", "mark", last), Word("nor", "neg", "mark", other)]
+        link = plain_words(by.pick(["that is", "which is", "that are"]).split())
+        return [*lead, *noun, *link, negs[0], *colour, negs[1], *second], head
     not_word = Word(by.pick(["not", "n't", "isn't", "aren't", "isn't"]), "neg", "mark", last)
     if by.chance(0.15):
         not_word.text = "non"
@@ -285,8 +296,27 @@ def _any(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
         noun, head = _noun(by, thing, many=True)
         lead = plain_words(expand("(one/any of|any/any of|either/any of|any/any one of) (the|those|these|my|)", by.rng))
         return lead + _properties(by, thing, 0.6) + noun, head
+    if by.chance(0.1):
+        lead = plain_words([by.pick(by.told.data["mentions"]["any_lead"])])
+        return lead + _properties(by, thing, 0.6) + noun + plain_words(
+            ["you", by.pick(["like", "want", "please"])]
+        ), head
     article = by.pick(["a", "an", "any", "some", "a", "either", "any old", "one"])
-    return [Word(article.split()[0], "any")] + _properties(by, thing, 0.7) + noun, head
+    words = [Word(article.split()[0], "any")] + _properties(by, thing, 0.7) + noun
+    if depth == 0 and by.chance(0.1):
+        words += plain_words(by.pick(by.told.data["mentions"]["except"]).split())
+        out = by.mention(slot, 1, single=True)
+        out.hang("except", head)
+        return words + out.words, head
+    return words + (_not_of_colour(by, thing, head) if by.chance(0.06) else []), head
+
+
+def _not_of_colour(by: Speaker, thing: Thing, head: Word) -> list[Word]:
+    """`so long as it isn't blue`."""
+    colour, last = by.span(by.colour_word(thing), "col")
+    words = plain_words(expand(by.pick(by.told.data["mentions"]["any_but"]), by.rng))
+    words[-1].label, words[-1].arc, words[-1].head = "neg", "mark", last
+    return words + colour
 
 
 def _ident(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
@@ -326,6 +356,8 @@ def _nth(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 
 def _other(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
+    if by.chance(0.08):
+        return not_but_other(by, slot, depth)
     noun, head = ([one := Word("one", "n")], one) if by.chance(0.5) else _noun(by, thing)
     if by.chance(0.1):
         head = Word("other", "other")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words
-from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute
+from embodied.planning.teaching.mentions import Made, Speaker, Thing, attribute, not_but_other
 
 WEIGHTS = {
     "simple": 52, "bare": 9, "pronoun": 6, "universal": 9, "everything": 3, "except": 3, "rest": 7, "side": 8,
@@ -88,6 +88,13 @@ def _universal(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
             by.rng,
         )
     )
+    if by.chance(0.2):
+        # 红色 的 两 个 都
+        lead = plain_words(expand("(两/n2|俩/n2|三/n3) (个|块|) (都|全|)", by.rng))
+        named = noun if by.chance(0.5) else []
+        told = by.span(by.colour_word(thing), "col")
+        head = head if named else told[1]
+        return [*told[0], *([Word("的")] if by.chance(0.7) else []), *named, *lead], head
     words = lead + _properties(by, thing, 0.5) + noun
     if by.chance(0.35):
         words += [Word("都", "all" if not any(w.label in ("all", "n2", "n3") for w in lead) else "nil")]
@@ -123,10 +130,10 @@ def _rest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     if by.chance(0.3):
         noun, head = [], next(word for word in lead if word.label == "other")
     both = [Word("都", "all")] if by.chance(0.3) else []
-    if by.chance(0.25):
+    if by.chance(0.45):
         out = by.mentions(slot, depth + 1)
         out.hang("except", head)
-        tail = plain_words(expand("(以外|之外|外|) (,|)", by.rng))
+        tail = plain_words(expand("(以外|之外|外|) (,|,|)", by.rng))
         return [*plain_words(by.pick(["除了", "除", "除去"]).split()), *out.words, *tail, *lead, *noun, *both], head
     if both:
         return lead + noun + both, head
@@ -145,7 +152,8 @@ def _side(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     far = by.chance(0.25)
-    sup = Word("最远" if far else "最近", "sup_far" if far else "sup_near")
+    how = ["最远", "最远", "较远", "远", "更远"] if far else ["最近", "最近", "近", "更近", "较近"]
+    sup = Word(by.pick(how), "sup_far" if far else "sup_near")
     other = (
         by.mention("any", depth + 1, single=True)
         if by.chance(0.88)
@@ -160,7 +168,7 @@ def _nearest(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
         words = [Word("最"), close, *other.words, Word("的")]
         sup = close
     else:
-        words = [Word(by.pick(["离", "距离", "距"])), *other.words, sup, Word("的")]
+        words = [Word(by.pick(["离", "离", "距离", "距", "靠", "挨"])), *other.words, sup, Word("的")]
     if by.chance(0.2):
         return words + plain_words(by.pick(["", "那 个"]).split()), sup
     noun, head = _noun(by, thing)
@@ -192,7 +200,10 @@ def _not_colour(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 def _any(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
     noun, head = _noun(by, thing)
     return plain_words(
-        expand("(一/any (个|块|只)|任意/any (一 个|)|随便/any (一 个|哪个)|任何/any 一 个|某/any 个)", by.rng)
+        expand(
+            "(个/any|一/any 样|一/any (个|块|只)|任意/any (一 个|)|随便/any (一 个|哪个)|任何/any 一 个|某/any 个)",
+            by.rng,
+        )
     ) + _properties(by, thing) + noun, head
 
 
@@ -220,6 +231,8 @@ def _nth(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
 
 
 def _other(by: Speaker, thing: Thing, depth: int, slot: str) -> Made:
+    if by.chance(0.08):
+        return not_but_other(by, slot, depth)
     lead = plain_words(expand("另/other (一|外) (个|块)", by.rng))
     if by.chance(0.3):
         return lead, next(word for word in lead if word.label == "other")

@@ -13,7 +13,7 @@ _HEIGHT = 0.4
 
 def draw_scene(rng: random.Random) -> SceneDescription:
     """A table in three of four, else rooms."""
-    return _table(rng) if rng.random() < 0.78 else _rooms(rng)
+    return _table(rng) if rng.random() < 0.85 else _rooms(rng)
 
 
 def things_of(scene: SceneDescription) -> list[Thing]:

@@ -11,9 +11,12 @@ from embodied.planning.parser.tokens import Token, plain, tokenize
 from embodied.planning.teaching.clauses import Clauses
 from embodied.planning.teaching.markup import Fragment, Word, expand, plain_words, split_mark
 from embodied.planning.teaching.mentions import Speaker, Thing
+from embodied.planning.teaching.noise import chatter, noised
 from embodied.planning.teaching.wordings import Language, han_words, lexicon
 
 _TIGHT = frozenset(",.;:!?")
+_ALIKE = {"goal": 5, "place": 5, "sided": 3, "curt": 4, "touch": 2, "holds": 2, "disloc": 1, "go": 0}
+"""Kinds of clauses that follow upon each other in one form."""
 _CLAUSE_LABELS = frozenset((*VERBS, *RELATIONS))
 
 
@@ -51,6 +54,8 @@ class Teacher:
         if self.held_out and not by.new:
             return None
         ids = {thing.id for thing in things} - lexicon()
+        if kind == "instruction" or by.chance(0.3):
+            made = noised(by, made)
         text, places = _written(made.words, language, rng)
         return _projected(text, places, kind, language, ids)
 
@@ -71,6 +76,8 @@ class Teacher:
                 return _wrapped(by, made), "instruction"
             for word in made.words:
                 word.label, word.arc, word.head = "nil", "", None
+            if kind == "statement" and by.chance(0.35):
+                return Fragment(chatter(by) + ([Word("."), *chatter(by)] if by.chance(0.3) else [])), kind
             lead = expand(by.template("wrap", "before"), by.rng) if by.chance(0.15) and kind != "statement" else []
             return Fragment(plain_words(lead) + made.words), kind
         made = _Composer(by, clauses, going).text()
@@ -87,7 +94,7 @@ class _Composer:
     going: bool
 
     def text(self) -> Fragment:
-        count = self.by.rng.choices([1, 2, 3, 4], [46, 38, 12, 4])[0]
+        count = self.by.rng.choices([1, 2, 3, 4], [50, 38, 9, 3])[0]
         made = self.joined() if count > 1 else self.single()
         for _ in range(count - 2):
             made = self._join(self.by.rng.choices(["and", "then"], [1, 1])[0], made)
@@ -96,17 +103,31 @@ class _Composer:
     def single(self) -> Fragment:
         if self.by.chance(0.04) and not self.going:
             return self._join("forbid_only", None)
-        return self.clauses.clause(self.going)
+        return self.clauses.clause(self.going, alone=True)
 
     def joined(self) -> Fragment:
         kinds = ["and", "then", "before", "after", "forbid", "avoid", "stays", "if", "take", "forbid_place"]
-        weights = [22, 26, 13, 9, 10, 6, 5, 11, 9, 2.5]
+        kinds += ["gap", "parallel", "only"]
+        weights = [16, 25, 13, 10, 10, 6, 6, 11, 9, 5, 9, 9, 3.5]
         if self.going:
-            weights = [22, 34, 16, 10, 3, 1, 0, 6, 0, 0]
-        return self._join(self.by.rng.choices(kinds, weights)[0], None)
+            weights = [22, 34, 16, 10, 5, 5, 2, 7, 0, 0, 0, 4, 0]
+        kind = self.by.rng.choices(kinds, weights)[0]
+        return self._alike() if kind == "parallel" else self._join(kind, None)
 
-    def _join(self, kind: str, made: Fragment | None) -> Fragment:
+    def _alike(self) -> Fragment:
+        """Two clauses or three of one form: `red goes left, blue goes right`."""
+        by = self.by
+        kind = "go" if self.going else by.rng.choices(list(_ALIKE), list(_ALIKE.values()))[0]
+        by.parallel = {}
+        made = self.clauses.clause(self.going, "", (kind,))
+        for _ in range(1 if by.chance(0.8) else 2):
+            made = self._join("gap", made, kind)
+        by.parallel = None
+        return made
+
+    def _join(self, kind: str, made: Fragment | None, alike: str = "") -> Fragment:
         template = self.by.template("joins", kind)
+        self.by.spared = kind in ("forbid", "avoid", "stays")
         words: list[Word] = []
         parts: dict[str, Fragment] = {}
         marks: list[tuple[Word, str]] = []
@@ -115,7 +136,7 @@ class _Composer:
         for item in expand(template, self.by.rng):
             if item.startswith("<"):
                 slot, form, above = _read_slot(item)
-                part = made if slot == "A" and made is not None else self._part(slot, form, kind, proper)
+                part = made if slot == "A" and made is not None else self._part(slot, form, alike or kind, proper)
                 parts[slot] = part
                 words += part.words
                 if above:
@@ -125,6 +146,7 @@ class _Composer:
             words.append(Word(word, label or "nil"))
             if target:
                 marks.append((words[-1], target))
+        self.by.spared = False
         return self._tied(words, parts, marks, subs)
 
     def _tied(
@@ -146,14 +168,21 @@ class _Composer:
 
     def _part(self, slot: str, form: str, kind: str, proper: bool) -> Fragment:
         by, clauses = self.by, self.clauses
+        if kind in _ALIKE or kind == "gap":
+            kinds = (kind,) if kind in _ALIKE else ("gap",) if slot == "B" else ("place", "place", "goal", "sided")
+            return clauses.clause(self.going, form, kinds)
         if slot in ("C", "C0"):
             return clauses.fact()
         if kind == "if" and slot in ("A", "B") and not self.going and by.chance(0.3):
             return clauses.clause(False, form, ("place_it",))
+        if kind == "only" and slot == "O":
+            return clauses.clause(self.going, form, ("only_move",))
         if slot == "P":
             return clauses.clause(False, form, ("taken",))
         if slot == "O":
             return clauses.clause(False, form, ("place_it",))
+        if slot == "Z":
+            return clauses.clause(self.going, form, ("go",) if self.going else ("state",))
         if slot == "X":
             return clauses.clause(False, form, ("place",))
         if slot == "N":
@@ -163,7 +192,7 @@ class _Composer:
         if slot == "Y":
             return clauses.clause(self.going, "", ("stays",))
         if slot == "B" and not proper and not form and by.chance(0.2):
-            made = clauses.again(self.going)
+            made = clauses.again(self.going, kind == "then")
             if made.heads and (made.heads[0].label in _CLAUSE_LABELS or kind != "if"):
                 return made
             return clauses.clause(self.going)
