@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from embodied.planning.embedded import EmbeddedPlanner
     from embodied.text_encoder import TextEncoder
 
+    from .distilling import Lessons
+
 
 @dataclass(frozen=True)
 class ParserFitSettings:
@@ -75,18 +77,34 @@ def _made(folder: Path | None) -> EmbeddedPlanner:
     return EmbeddedPlanner(folder, encoder, ShippedVocabulary(encoder))
 
 
-def fit_embedded(folder: Path, settings: ParserFitSettings, seed: int, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Fits the parser into `folder`/model; its card."""
+def fit_embedded(
+    folder: Path,
+    settings: ParserFitSettings,
+    seed: int,
+    about: Mapping[str, Any],
+    lessons: Lessons | None = None,
+) -> dict[str, Any]:
+    """Fits the parser into `folder`/model, unless that was done; its card.
+
+    Args:
+        folder: For sentences, states and the model.
+        settings: How much, how long.
+        seed: Root of every random number.
+        about: What made it, for the card.
+        lessons: A larger model's, for the closing pass.
+    """
     from embodied.planning.parser.features import Features
     from embodied.planning.parser.known_names import KnownNames
-    from embodied.planning.parser.model import load, save
-    from embodied.planning.teaching.fit import FitParserConfig, close_parser, fit_parser
+    from embodied.planning.parser.model import CARD, load, save
+    from embodied.planning.teaching.fit import CLOSED, FitParserConfig, close_parser, fit_parser
     from embodied.planning.teaching.judge import report
 
     from . import build
     from .fitting import bar
 
     build.one_thread()
+    if (folder / "model" / CARD).exists() and CLOSED in (card := load(folder / "model").card):
+        return card
     encoder = shared_encoder()
     part = min(FitParserConfig.part, settings.sentences)
     config = FitParserConfig(settings.sentences, part, passes=settings.passes, closing=settings.closing, seed=seed)
@@ -100,6 +118,9 @@ def fit_embedded(folder: Path, settings: ParserFitSettings, seed: int, about: Ma
         progress("judging", 0.0)
         card |= report(_made(folder / "model"), seed, settings.judged)
         card["judged_cpu_s"] = round(time.process_time() - begun, 1)
-        card |= close_parser(folder, config, (network, taught), names, encoder, progress)
+        further: list[Path] = []
+        if lessons is not None:
+            further, card["teacher"] = lessons.written(_made(folder / "model"), folder, progress)
+        card |= close_parser(folder, config, (network, taught), names, encoder, progress, further)
         save(network, taught, folder / "model", card, rows)
     return load(folder / "model").card

@@ -160,6 +160,22 @@ def _data_in(answer: Answer) -> Any:
     raise _nothing_in(answer)
 
 
+def object_in(answer: Answer, name: str) -> dict[str, Any]:
+    """The one JSON object with this name in it, in the answer's content or else in its reasoning.
+
+    Raises:
+        AnswerError: There is none, or several that differ.
+    """
+    thought, _, content = answer.content.rpartition("</think>")
+    for text in (content, answer.reasoning, thought):
+        found = [data for data in _candidates(text[:MAX_TEXT]) if isinstance(data, dict) and name in data]
+        if any(data != found[0] for data in found):
+            raise AnswerError("several_plans", f"there are several answers in it; give one JSON object with {name}")
+        if found:
+            return found[0]
+    raise _nothing_in(answer)
+
+
 def _nothing_in(answer: Answer) -> AnswerError:
     """Why there is no JSON in it."""
     whole = answer.content + answer.reasoning

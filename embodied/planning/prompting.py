@@ -75,6 +75,14 @@ def repair_messages(task: Task, messages: Sequence[Message], answer: str, error:
     return (*messages, refused, Message("user", prompts.fill("repair", error=clean(error, 400))))
 
 
+def rephrase_messages(task: Task, steps: Sequence[PlanStep], count: int, language: str) -> tuple[Message, ...]:
+    """The question for other wordings of a task that these steps carry out."""
+    told = _told(task)
+    listed = "\n".join(f"{number}. {call(step, task.names)}" for number, step in enumerate(steps, 1))
+    values = {name: told[name] for name in ("things", "instruction")}
+    return (Message("user", prompts.fill("rephrase", steps=listed, count=str(count), language=language, **values)),)
+
+
 def next_messages(task: Task, done: Sequence[str]) -> tuple[Message, ...]:
     """The question for the next step, after those said so far."""
     steps = "".join(f"{number}. {words}\n" for number, words in enumerate(done, 1))

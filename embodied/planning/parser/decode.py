@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -74,6 +74,15 @@ def decode(labels: Log, heads: Log, arcs: Log) -> Parse:
         names.append(arc)
         each.append(log)
     return Parse(tuple(LABELS[c] for c in chosen), tuple(names), tuple(found), tuple(each))
+
+
+def likelihood(parse: Parse, labels: Log, heads: Log, arcs: Log) -> Parse:
+    """The same parse with its probabilities by these scores, see `decode`."""
+    each = []
+    for i, (label, arc, head) in enumerate(zip(parse.labels, parse.arcs, parse.heads, strict=True)):
+        log = float(labels[i, LABEL_INDEX[label]])
+        each.append(log + (float(heads[i, head + 1] + arcs[i, head + 1, ARC_INDEX[arc]]) if label != NIL else 0.0))
+    return replace(parse, log_each=tuple(each))
 
 
 def _says(label: np.int64) -> bool:

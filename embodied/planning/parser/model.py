@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embodied.errors import IntegrityError
-from embodied.planning.parser.decode import Parse, decode
+from embodied.planning.parser.decode import Parse, decode, likelihood
 from embodied.planning.parser.features import Encoder, Features, Names, TokenRows, token_keys
 from embodied.planning.parser.grammar import NIL, SENTENCES
 from embodied.planning.parser.tokens import Spelling, Token, plain, tokenize
@@ -20,6 +21,8 @@ from embodied.planning.words import Refused
 MAX_TOKENS = 150
 _SIDES = ("left", "right", "front", "behind", "middle", "bottom")
 """Words that are meant, beside colours and things, where a slip of spelling leaves a choice."""
+INSTRUCTION = "instruction"
+"""The kind of sentence that is planned."""
 WEIGHTS, KNOWN, CARD, WORDS = "model.safetensors", "known.safetensors", "card.json", "words.txt"
 SHIPPED = Path(__file__).resolve().parent.parent / "weights" / "embedded"
 
@@ -34,6 +37,20 @@ class Read:
     parse: Parse
     kind: str
     kind_probability: float
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """What the network has to say of a text."""
+
+    tokens: tuple[Token, ...]
+    words: tuple[str, ...]
+    logs: list[NDArray[np.float64]]
+    """As `decode` takes them."""
+    kinds: NDArray[np.float64]
+
+    def read(self, parse: Parse, kind: str, probability: float) -> Read:
+        return Read(self.tokens, self.words, parse, kind, probability)
 
 
 def silenced(read: Read) -> Read:
@@ -86,6 +103,38 @@ class Parser:
         Raises:
             Refused: `unparsable`: no word at all, or too many.
         """
+        scored = self._scored(text, ids)
+        kind = int(np.argmax(scored.kinds))
+        return scored.read(decode(*scored.logs), SENTENCES[kind], float(scored.kinds[kind]))
+
+    def readings(
+        self, text: str, ids: Collection[str], count: int, heat: float, rng: np.random.Generator
+    ) -> Iterator[Read]:
+        """Parses that the text may have as an instruction, the best first, each once.
+
+        The others are the best after noise was added to all scores (perturb and MAP: Papandreou and Yuille 2011,
+        "Perturb-and-MAP Random Fields"); their probabilities are those without it.
+
+        Args:
+            text: As for `read`.
+            ids: As for `read`.
+            count: How often noise is drawn; repeated parses are left out.
+            heat: Scale of the Gumbel noise.
+            rng: Draws it.
+
+        Raises:
+            Refused: As `read`.
+        """
+        scored, seen = self._scored(text, ids), set()
+        for draw in range(count + 1):
+            noisy = [log + heat * rng.gumbel(size=log.shape) if draw else log for log in scored.logs]
+            parse = likelihood(decode(*noisy), *scored.logs)
+            told = (parse.labels, parse.arcs, parse.heads)
+            if told not in seen:
+                seen.add(told)
+                yield scored.read(parse, INSTRUCTION, float(scored.kinds[SENTENCES.index(INSTRUCTION)]))
+
+    def _scored(self, text: str, ids: Collection[str]) -> _Scored:
         import torch
 
         from embodied.planning.parser.network import Inputs
@@ -104,8 +153,7 @@ class Parser:
             arcs = self._network.arcs(scores.below[0, :, None], scores.above[0, None])
             logs = [part.double().log_softmax(-1).numpy() for part in (scores.labels[0], scores.heads[0], arcs)]
             kinds = scores.kinds[0].double().softmax(-1).numpy()
-        kind = int(np.argmax(kinds))
-        return Read(tuple(tokens), tuple(words), decode(*logs), SENTENCES[kind], float(kinds[kind]))
+        return _Scored(tuple(tokens), tuple(words), logs, kinds)
 
     def _right(self, word: str) -> str:
         if self.features.taught(word):

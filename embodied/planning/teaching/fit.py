@@ -22,6 +22,10 @@ from embodied.planning.teaching.wordings import lexicon
 
 Progress = Callable[[str, float], None]
 IGNORED = -100
+CLOSED = "closing_sentences"
+"""A card with this number is of a fit that is over."""
+LESSON_VISITS = 5
+"""How often the closing pass sees a sentence that a larger planner gave: there are few, of many kinds."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +88,18 @@ def write_parts(folder: Path, config: FitParserConfig, progress: Progress, held_
             continue
         partial = path.with_suffix(".partial")
         with partial.open("w", encoding="utf-8") as file:
-            for s in taught_sentences(config, i, held_out):
-                ids = {t.text for t, label in zip(s.tokens, s.labels, strict=True) if label == "id"}
-                keys = token_keys([t.text for t in s.tokens], ids)
-                file.write(json.dumps([keys, s.labels, s.heads, s.arcs, s.kind], ensure_ascii=False) + "\n")
+            for sentence in taught_sentences(config, i, held_out):
+                file.write(record(sentence))
         partial.replace(path)
     return paths
+
+
+def record(sentence: Taught) -> str:
+    """A sentence as a line of a file that `read_corpus` reads."""
+    ids = {t.text for t, label in zip(sentence.tokens, sentence.labels, strict=True) if label == "id"}
+    keys = token_keys([t.text for t in sentence.tokens], ids)
+    parts = [keys, sentence.labels, sentence.heads, sentence.arcs, sentence.kind]
+    return json.dumps(parts, ensure_ascii=False) + "\n"
 
 
 def read_corpus(paths: Sequence[Path]) -> Corpus:
@@ -150,19 +160,31 @@ def close_parser(
     names: Names,
     encoder: Encoder | None,
     progress: Progress,
+    lessons: Sequence[Path] = (),
 ) -> dict[str, Any]:
-    """The closing pass over a fitted (network, taught words), in place; numbers for the card."""
+    """The closing pass over a fitted (network, taught words), in place; numbers for the card.
+
+    Args:
+        folder: Of the fit.
+        config: Of the fit.
+        fitted: Network and taught words.
+        names: The vocabulary.
+        encoder: MiniLM, or None.
+        progress: Told what is done.
+        lessons: Files of further sentences, each seen `LESSON_VISITS` times.
+    """
     import torch
 
     begun = time.process_time()
     network, taught = fitted
-    corpus = read_corpus(write_parts(folder / "sentences", config, progress, held_out=None))
+    parts = write_parts(folder / "sentences", config, progress, held_out=None)
+    corpus = read_corpus([*parts, *LESSON_VISITS * list(lessons)])
     rows = [torch.from_numpy(part) for part in _rows(Features(taught, names, encoder), corpus.texts)]
     optimiser = torch.optim.AdamW(network.parameters(), config.closing_rate, weight_decay=config.weight_decay)
     once = replace(config, passes=1, rate=config.closing_rate, seed=config.seed + 1)
     _pass(network, optimiser, corpus, rows, once, 0, progress)
     network.eval()
-    return {"closing_sentences": len(corpus.tokens), "closing_cpu_s": round(time.process_time() - begun, 1)}
+    return {CLOSED: len(corpus.tokens), "closing_cpu_s": round(time.process_time() - begun, 1)}
 
 
 def _rows(features: Features, texts: list[str]) -> list[NDArray[Any]]:

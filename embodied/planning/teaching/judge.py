@@ -51,14 +51,24 @@ def cases(planner: EmbeddedPlanner, seed: int, count: int, held_out: bool, chine
             continue
         made += 1
         read = planner.parser.read(sentence.text, planner.ids(scene))
-        gold = Read(sentence.tokens, read.words, _parse_of(sentence), sentence.kind, 1.0)
-        yield Case(
-            sentence, _planned(planner, gold, scene), read, _planned(planner, read, scene), _same(sentence, read)
-        )
+        gold = gold_plan(planner, sentence, scene, read.words)
+        yield Case(sentence, gold, read, _planned(planner, read, scene), _same(sentence, read))
 
 
-def _parse_of(sentence: Taught) -> Parse:
-    return Parse(sentence.labels, sentence.arcs, sentence.heads, (0.0,) * len(sentence.tokens))
+def gold_plan(
+    planner: EmbeddedPlanner, sentence: Taught, scene: SceneDescription, words: Sequence[str] | None = None
+) -> Plan:
+    """What a taught sentence's own parse plans.
+
+    Args:
+        planner: Knows the names of things.
+        sentence: With its parse.
+        scene: It speaks of.
+        words: The sentence's, slips of spelling put right; as they stand where None.
+    """
+    spelled = tuple(words) if words is not None else tuple(token.text for token in sentence.tokens)
+    parse = Parse(sentence.labels, sentence.arcs, sentence.heads, (0.0,) * len(sentence.tokens))
+    return _planned(planner, Read(sentence.tokens, spelled, parse, sentence.kind, 1.0), scene)
 
 
 def _same(sentence: Taught, read: Read) -> bool:
