@@ -72,6 +72,16 @@ class Lessons:
     settings: LessonSettings
     seed: int
 
+    def check(self) -> None:
+        """What can be known before the fit.
+
+        Raises:
+            UserError: The teacher or the file of instructions cannot be used.
+        """
+        self._teacher().close()
+        if self.settings.instructions:
+            asked_lines(Path(self.settings.instructions))
+
     def written(
         self, planner: EmbeddedPlanner, folder: Path, progress: Callable[[str, float], None]
     ) -> tuple[list[Path], dict[str, Any]]:
@@ -154,7 +164,7 @@ class Rephraser:
             if error.kind == "budget":
                 return None
             if error.final:
-                raise UserError(f"the teacher did not answer: {error}") from None
+                raise UserError(f"the teacher did not answer: {error}; resume=auto goes on from here") from None
             return []
         self.asker.accept(question, answer)
         texts = [each.strip() for each in told if isinstance(each, str)] if isinstance(told, list) else []

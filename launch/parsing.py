@@ -105,6 +105,8 @@ def fit_embedded(
     build.one_thread()
     if (folder / "model" / CARD).exists() and CLOSED in (card := load(folder / "model").card):
         return card
+    if lessons is not None:
+        lessons.check()
     encoder = shared_encoder()
     part = min(FitParserConfig.part, settings.sentences)
     config = FitParserConfig(settings.sentences, part, passes=settings.passes, closing=settings.closing, seed=seed)
