@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from embodied.run.parts import RecorderMaker
     from robots.base import CheckedSceneEnv
     from robots.goal_layout import GoalLayout
+    from robots.scene import SceneFile
     from vlm_describer.calibration import Calibration
     from vlm_describer.seeing import Looker
 
@@ -81,8 +82,31 @@ def is_task(scene: str) -> bool:
     return scene not in scene_names() and (scene in task_names() or scene.startswith("gym:"))
 
 
-def open_scene(scene: str, base: Base | None = None) -> Scene:
+def allowed(scene: str, files_from: str = "") -> str | SceneFile:
+    """A scene that may read files of one more folder.
+
+    Raises:
+        UserError: There is no such scene or folder.
+    """
+    if not files_from:
+        return scene
+    from robots.scene import SceneFile, resolve_scene
+
+    folder = Path(files_from).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"files_from={files_from}: that is no folder")
+    if is_task(scene):
+        raise UserError(f"files_from= belongs to the path of an MJCF file; scene={scene} is a task")
+    return SceneFile(resolve_scene(scene), (folder.resolve(),))
+
+
+def open_scene(scene: str, base: Base | None = None, files_from: str = "") -> Scene:
     """A scene to look at, without a robot of ours: a shipped one, an MJCF file, or a task as its seed 0 begins.
+
+    Args:
+        scene: Its name or path.
+        base: The robot's base by hand.
+        files_from: A folder that the scene may read files from besides its own.
 
     Raises:
         UserError: There is no such scene, or the task has none to look at.
@@ -91,7 +115,7 @@ def open_scene(scene: str, base: Base | None = None) -> Scene:
         return open_task(scene)
     from robots.still import StillScene
 
-    return StillScene(scene, base)
+    return StillScene(allowed(scene, files_from), base)
 
 
 def open_task(task: str) -> CheckedSceneEnv:
@@ -107,28 +131,43 @@ def open_task(task: str) -> CheckedSceneEnv:
     return env
 
 
-def choose_robot(scene: str, robot: str) -> str:
+def choose_robot(scene: str | SceneFile, robot: str, by_hand: bool = False) -> str:
     """The robot that acts in a scene: what was asked for, or by the scene's looks.
+
+    Args:
+        scene: The scene.
+        robot: `auto`, or one by name.
+        by_hand: Its base was given, so that an arm needs no surface to stand before.
 
     Raises:
         JobFailed: `unreachable`: nothing here says which robot fits, or it is one that cannot act yet.
     """
     from robots.still import StillScene
 
+    if robot == "none":
+        raise JobFailed("unreachable", "robot=none: no robot was asked for; give robot=fetch, point or auto")
     if robot == "auto":
         still = StillScene(scene)
         robot = still.fitting_robot()
         still.close()
-    if robot in ("fetch", "point"):
-        return robot
-    raise JobFailed(
-        "unreachable",
-        "no robot was asked for, or none fits: an arm needs things on a raised surface, a point a site 'start'",
-    )
+        if robot == "none" and by_hand:
+            return "fetch"
+        if robot == "none":
+            raise JobFailed("unreachable", f"no robot fits: {still.misfit}, or give a robot that drives a site 'start'")
+    return robot
 
 
-def open_world(scene: str, robot: str, base: Base | None, out_dir: Path | None) -> CheckedSceneEnv:
+def open_world(
+    scene: str, robot: str, base: Base | None, out_dir: Path | None, files_from: str = ""
+) -> CheckedSceneEnv:
     """A scene with a robot in it, ready to act (reset with seed 0).
+
+    Args:
+        scene: Its name or path.
+        robot: `auto`, `fetch` or `point`.
+        base: The robot's base by hand.
+        out_dir: Where the compiled scene is written; a temporary folder without it.
+        files_from: A folder that the scene may read files from besides its own.
 
     Raises:
         UserError: The scene cannot be used.
@@ -142,12 +181,13 @@ def open_world(scene: str, robot: str, base: Base | None, out_dir: Path | None) 
         raise UserError(
             f"scene={scene} is a task; plans are carried out in scenes: {', '.join(scene_names())} or a path"
         )
-    if choose_robot(scene, robot) == "point":
+    source = allowed(scene, files_from)
+    if choose_robot(source, robot, by_hand=base is not None) == "point":
         if base is not None:
             raise UserError("base= places an arm; the point robot begins at the site 'start'")
-        env = checked(RoomsEnv(scene, out_dir=out_dir))
+        env = checked(RoomsEnv(source, out_dir=out_dir))
     else:
-        env = checked(TabletopEnv(scene, base=base, out_dir=out_dir))
+        env = checked(TabletopEnv(source, base=base, out_dir=out_dir))
     assert isinstance(env, CheckedSceneEnv)
     env.reset(0)
     return env

@@ -73,6 +73,7 @@ def plan(
     robot: str = "auto",
     run: str = "",
     base: build.Base | None = None,
+    files_from: str = "",
     saved: str | Path | None = None,
     execute: bool = False,
     film: bool = True,
@@ -91,6 +92,7 @@ def plan(
         robot: `auto`, `fetch`, `point` or `none`.
         run: Whose controller acts; empty: the zoo's.
         base: The robot's base by hand.
+        files_from: A folder that the scene may read files from besides its own.
         saved: A plan file instead of a planner.
         execute: Move the robot.
         film: Write the film and the timeline's pictures.
@@ -105,38 +107,83 @@ def plan(
     """
     if interactive:
         refuse_inoperable(execute)
-    if execute and out is None:
-        raise UserError("out= is needed to carry a plan out: the film and the states are written there")
-    steps = load_plan(saved) if saved else None
-    folder = out if isinstance(out, RunFolder) else None
-    if folder is None and execute:
-        keys = {
-            "scene": scene, "instruction": instruction, "planner": planner, "describer": describer, "robot": robot,
-            "run": run, "execute": execute, "base": "" if base is None else ",".join(map(str, base)),
-            "plan": str(saved or ""), "film": film, "interactive": interactive,
+    request = _Request(
+        scene, instruction, planner, settings, describer, robot, run, base, files_from, saved, execute, film,
+        interactive,
+    )  # fmt: skip
+    return request.carry_out(request.folder(out), say)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What `plan` was asked for; fields as its arguments."""
+
+    scene: str
+    instruction: str
+    planner: str
+    settings: PlannerSettings | None
+    describer: str
+    robot: str
+    run: str
+    base: build.Base | None
+    files_from: str
+    saved: str | Path | None
+    execute: bool
+    film: bool
+    interactive: bool
+
+    def folder(self, out: str | Path | RunFolder | None) -> RunFolder | None:
+        """Where files go; None where nothing is written.
+
+        Raises:
+            UserError: There is none for an execution, or it is another run's.
+        """
+        if isinstance(out, RunFolder) or not self.execute:
+            return out if isinstance(out, RunFolder) else None
+        if out is None:
+            raise UserError("out= is needed to carry a plan out: the film and the states are written there")
+        return _looked_at(str(out), self._keys() | settings_as_keys(self.settings))
+
+    def _keys(self) -> dict[str, object]:
+        """What was asked for under the names of the verb's keys."""
+        return {
+            "scene": self.scene, "instruction": self.instruction, "planner": self.planner,
+            "describer": self.describer, "robot": self.robot, "run": self.run, "execute": self.execute,
+            "base": "" if self.base is None else ",".join(map(str, self.base)), "plan": str(self.saved or ""),
+            "film": self.film, "interactive": self.interactive, "files_from": self.files_from,
         }  # fmt: skip
-        folder = _looked_at(str(out), keys | settings_as_keys(settings))
-    # Before the scene: a model that cannot be had is said at once.
-    asked = build.make_planner(planner, settings, say) if steps is None else None
-    try:
-        compiled = folder.unmade if folder is not None and execute else None
-        with contextlib.closing(build.open_world(scene, robot, base, compiled)) as world:
-            session = _Session(world, describer, instruction, run, refuse_unreachable=execute)
-            made = session.plan(asked, steps)
-            if folder is not None and execute and isinstance(made.plan, Plan):
-                with operating(made.plan, say) if interactive else contextlib.nullcontext() as operator:
-                    made = session.carry_out(made, film, folder, say, operator)
-            elif folder is not None:
+
+    def carry_out(self, folder: RunFolder | None, say: Callable[[str], None]) -> Planned:
+        """Plans, and moves the robot where that was asked for."""
+        steps = load_plan(self.saved) if self.saved else None
+        # Before the scene: a model that cannot be had is said at once.
+        asked = build.make_planner(self.planner, self.settings, say) if steps is None else None
+        try:
+            return replace(self._made(asked, steps, folder, say), **used(asked))
+        except JobFailed as failure:
+            if folder is not None:
                 folder.discard(EVIDENCE)
-            return replace(made, **used(asked))
-    except JobFailed as failure:
-        if folder is not None:
-            folder.discard(EVIDENCE)
-        failure.detail |= {name: value for name, value in used(asked).items() if name == "llm"}
-        raise
-    finally:
-        if isinstance(asked, AskingPlanner):
-            asked.close()
+            failure.detail |= {name: value for name, value in used(asked).items() if name == "llm"}
+            raise
+        finally:
+            if isinstance(asked, AskingPlanner):
+                asked.close()
+
+    def _made(
+        self, asked: Planner | None, steps: Sequence[PlanStep] | None, folder: RunFolder | None,
+        say: Callable[[str], None],
+    ) -> Planned:  # fmt: skip
+        compiled = folder.unmade if folder is not None and self.execute else None
+        opened = build.open_world(self.scene, self.robot, self.base, compiled, self.files_from)
+        with contextlib.closing(opened) as world:
+            session = _Session(world, self.describer, self.instruction, self.run, refuse_unreachable=self.execute)
+            made = session.plan(asked, steps)
+            if folder is not None and self.execute and isinstance(made.plan, Plan):
+                with operating(made.plan, say) if self.interactive else contextlib.nullcontext() as operator:
+                    return session.carry_out(made, self.film, folder, say, operator)
+            if folder is not None:
+                folder.discard(EVIDENCE)
+            return made
 
 
 def used(planner: Planner | None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class KEYS:
     """Keys of `embodied plan`."""
 
     scene: str = key("a shipped scene or the path of an MJCF file", literal=True)
+    files_from: str = key("a folder that the scene's file may read from besides its own", "", literal=True)
     instruction: str = key("what the robot shall do, in words; required without plan=", "", literal=True)
     planner: str = key("who plans", "embedded", choices=PLANNERS)
     base_url: str = key(
@@ -86,8 +87,9 @@ def _plan(config: KEYS, folder: RunFolder) -> Planned:
     return api.plan(
         config.scene, config.instruction, planner=config.planner,
         settings=planner_settings(config), describer=config.describer, robot=config.robot,
-        run=config.run, base=build.parse_base(config.base), saved=config.plan or None, execute=config.execute,
-        film=config.film, out=folder, interactive=config.interactive, say=lambda line: print(line, file=sys.stderr),
+        run=config.run, base=build.parse_base(config.base), files_from=config.files_from, saved=config.plan or None,
+        execute=config.execute, film=config.film, out=folder, interactive=config.interactive,
+        say=lambda line: print(line, file=sys.stderr),
     )  # fmt: skip
 
 
