@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from embodied.errors import JobFailed, SceneError, UserError
 from embodied.types import BaseFrame
+from robots.base import FETCH
 from robots.shapes import flat_top, mesh_points
 
 Array = NDArray[np.float64]
@@ -121,6 +122,9 @@ def place_arm(model: mujoco.MjModel, data: mujoco.MjData, base_override: Base | 
 
 def no_place_for_arm(model: mujoco.MjModel, surface: WorkSurface | None) -> str:
     """Why an arm finds no place before this surface of a scene, and what to do about it; empty where it may."""
+    arm = (FETCH.base_body, *FETCH.gripper_bodies)
+    if all(mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0 for name in arm):
+        return "the scene has a Fetch arm of its own: take it out, or use one of the fetch_* tasks"
     if not free_bodies(model):
         return "no body of the scene has a free joint, so there is nothing to handle: give one a <freejoint/>"
     if surface is None:

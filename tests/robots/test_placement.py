@@ -139,10 +139,13 @@ def test_a_tray_is_not_the_surface_but_a_table_with_a_site_is() -> None:
 @pytest.mark.parametrize(
     ("xml", "words"),
     [
-        (FLOOR + "<body name='t' pos='0 0 .4'><geom type='box' size='.2 .3 .4'/></body>", "no free bodies"),
-        (BLOCK.format(x=0, y=0, z=1), "no static box or plane under"),
+        (
+            FLOOR + "<body name='t' pos='0 0 .4'><geom type='box' size='.2 .3 .4'/></body>",
+            "no body of the scene has a free joint",
+        ),
+        (BLOCK.format(x=0, y=0, z=1), "lies no level top"),
         (FLOOR + BLOCK.format(x=0, y=0, z=0.02), "plane 'floor'"),
-        (LEANING + BLOCK.format(x=0, y=0, z=1), "no static box"),
+        (LEANING + BLOCK.format(x=0, y=0, z=1), "lies no level top"),
     ],
 )
 def test_where_there_is_nothing_to_stand_before(xml: str, words: str) -> None:
