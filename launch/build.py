@@ -329,6 +329,8 @@ class Watched:
     describer: Describer
     tell: Callable[[], SceneDescription]
     """What is known now, without another look."""
+    observe: Callable[[], Observation]
+    """The observation before anything is done; nothing moves for it."""
     withdraw: Withdraw | None = None
     """How an arm gets out of the cameras' way; None where nothing is in the way of knowing."""
 
@@ -347,13 +349,13 @@ def watched(world: CheckedSceneEnv, describer: str, seen: PerceivedEnv | None = 
     """
     if describer == "oracle":
         oracle = make_describer(describer, world)
-        return Watched(world, oracle, lambda: oracle.describe(()))
+        return Watched(world, oracle, lambda: oracle.describe(()), lambda: world.reset(0))
     from .seeing import PerceivedDescriber, perceived
 
     seen = seen if seen is not None else perceived(world, describer)[0]
     seen.start(observed(world))
     told = PerceivedDescriber(seen, describer)
-    return Watched(seen, told, told.tell, seen.withdraw)
+    return Watched(seen, told, told.tell, seen.observation, seen.withdraw)
 
 
 def observed(world: CheckedSceneEnv) -> Observation:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from embodied.facts import all_facts, holds
 from embodied.hierarchy.agenda import Agenda
 from embodied.hierarchy.handling import HANDLED_SKILLS, Astray, Handling, astray_now, shown_with
-from embodied.hierarchy.monitor import (
-    Entry,
-    ExecutionReport,
-    Monitor,
-    Phase,
-    StepRecord,
-    call,
-)
+from embodied.hierarchy.monitor import Entry, Event, ExecutionReport, Monitor, Phase, StepRecord, call
 from embodied.hierarchy.motion import (
     Fingers,
     Waypoint,
@@ -33,16 +26,7 @@ from embodied.hierarchy.operator import Order
 from embodied.hierarchy.recoveries import Recoveries
 from embodied.hierarchy.recovery import MOVING_SKILLS, displaced, references, stays
 from embodied.protocols import Controller
-from embodied.types import (
-    FloatArray,
-    Goal,
-    Observation,
-    Plan,
-    PlanFailure,
-    Predicate,
-    SceneDescription,
-    Subgoal,
-)
+from embodied.types import FloatArray, Goal, Observation, Plan, PlanFailure, Predicate, SceneDescription, Subgoal
 
 if TYPE_CHECKING:
     from embodied.hierarchy.executor import Executor
@@ -59,7 +43,9 @@ class Execution:
         self.current: Entry | None = None
         self.steps: int = 0
         self.agenda = Agenda(plan)
-        self.recoveries = Recoveries(executor, self.agenda, plan.instruction, self._see, lambda: self.steps)
+        self.recoveries = Recoveries(
+            executor, self.agenda, plan.instruction, self._see, self._noted, lambda: self.steps
+        )
         self.rise_due = self.spoilt = False
         self.grasp: Fingers | None = None
         """How a thing is held, while one is."""
@@ -181,6 +167,7 @@ class Execution:
         """One attempt, at most `max_steps` control steps; what made it impossible, empty where nothing did."""
         subgoal, before, missed = entry.subgoal, self.steps, ""
         entry.attempts += 1
+        self._happened("begins", f"at most {subgoal.max_steps} steps")
         if subgoal.skill == "hold":
             self._hold_still(subgoal.max_steps, entry)
             entry.reached = self.failure is None
@@ -195,7 +182,21 @@ class Execution:
             stopped = "" if monitor.reached else self._stopped() or missed
             entry.why = stopped or monitor.why(self.steps - before)
         entry.steps += self.steps - before
+        self._happened("reached" if entry.reached else "missed", entry.why)
         return missed
+
+    def _noted(self, text: str) -> str:
+        """A recovery as it is noted; listeners are told."""
+        self._happened("recovery", text)
+        return f"step {self.steps}: {text}"
+
+    def _happened(self, kind: Literal["begins", "reached", "missed", "recovery"], text: str) -> None:
+        entry = self.current
+        if entry is not None:
+            index = self.agenda.index(entry)
+            event = Event(kind, self.steps, index, call(entry.subgoal), text, entry.attempts)
+            for listener in self.x.listeners:
+                listener(event)
 
     def _drive(self, subgoal: Subgoal, monitor: Monitor) -> str:
         left = subgoal.max_steps
@@ -313,6 +314,7 @@ class Execution:
             action=step.action,
             state=self.state,
             reached=reached,
+            attempt=self.current.attempts if self.current is not None else 0,
         )
         for observer in self.x.observers:
             observer(record)

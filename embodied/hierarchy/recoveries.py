@@ -30,6 +30,7 @@ class Recoveries:
         agenda: Agenda,
         instruction: str,
         see: Callable[[], SceneDescription],
+        noted: Callable[[str], str],
         steps: Callable[[], int],
     ) -> None:
         """
@@ -38,16 +39,18 @@ class Recoveries:
             agenda: Of the execution.
             instruction: That the plan came from; empty where it came from none.
             see: Describes the scene as it is now.
+            noted: Told of each recovery; returns its note.
             steps: Control steps taken so far.
         """
         self._x, self._config, self._agenda = executor, executor.config, agenda
-        self._instruction, self._see, self._steps = instruction, see, steps
+        self._instruction, self._see = instruction, see
+        self._noted, self._steps = noted, steps
         self.retries = self.replans = self.step_backs = self.adjustments = 0
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
         """Notes what was done."""
-        self.notes.append(f"step {self._steps()}: {text}")
+        self.notes.append(self._noted(text))
 
     @property
     def may_aim_again(self) -> bool:
