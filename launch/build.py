@@ -111,11 +111,12 @@ def open_scene(scene: str, base: Base | None = None, files_from: str = "") -> Sc
     Raises:
         UserError: There is no such scene, or the task has none to look at.
     """
+    source = allowed(scene, files_from)
     if is_task(scene):
         return open_task(scene)
     from robots.still import StillScene
 
-    return StillScene(allowed(scene, files_from), base)
+    return StillScene(source, base)
 
 
 def open_task(task: str) -> CheckedSceneEnv:
