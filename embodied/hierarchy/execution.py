@@ -218,9 +218,13 @@ class Execution:
     def _handle(self, subgoal: Subgoal, monitor: Monitor) -> str:
         """Takes the thing where it shall be, stage by stage; what made that impossible, empty where nothing did."""
         controller, spec, thing = self.x.controllers[subgoal.skill], self.env.spec, subgoal.goal.entity
+        mover, astray, left = self._mover(), Astray(), subgoal.max_steps
+        if self.rise_due and self.agenda.done and self.agenda.done[-1].subgoal.skill == "touch":
+            # Fingers that still press on a thing would push it along.
+            left -= self._approach(subgoal, monitor, self._way_up(subgoal), left // 2)
+        self.rise_due = False
         handling = Handling(subgoal.skill, thing, subgoal.goal.value, subgoal.tolerance_m, self.config.handling)
-        self.rise_due, mover, astray = False, self._mover(), Astray()
-        for _ in range(subgoal.max_steps):
+        for _ in range(left):
             command = handling.command(self.observation, self.state)
             self.grasp = command.fingers if command.fingers.press_m else None
             if handling.done or self._out_of_steps():
@@ -255,6 +259,9 @@ class Execution:
             best = min(best, left)
         return limit
 
+    def _way_up(self, subgoal: Subgoal) -> Waypoint:
+        return way_up(self._gripper(), self.config.rise_m, subgoal.tolerance_m)
+
     def _waypoints(self, subgoal: Subgoal) -> list[Waypoint]:
         """Where the gripper goes first: up from what it touched; above the target, before it touches it."""
         points: list[Waypoint] = []
@@ -263,7 +270,7 @@ class Execution:
         here, c = self._gripper(), self.config
         if self.rise_due:
             self.rise_due = False
-            points.append(way_up(here, c.rise_m, subgoal.tolerance_m))
+            points.append(self._way_up(subgoal))
             here = points[0].goal.value
         if subgoal.skill == "touch":
             target = self.state.frame.to_base(np.asarray(subgoal.target_m)).astype(np.float32)
