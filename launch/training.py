@@ -129,7 +129,9 @@ class _EpisodeFiles:
         if not self.record and not self.demonstrations:
             return None, ()
         goals = build.goal_layout(self.task)
-        maker = recordings.recorder_maker(self.record, self.record_layout, goals, run_dir, resume) if self.record else None
+        maker = (
+            recordings.recorder_maker(self.record, self.record_layout, goals, run_dir, resume) if self.record else None
+        )
         shown = recordings.demonstrations(self.demonstrations, goals) if self.demonstrations and not resume else ()
         return maker, shown
 
