@@ -56,9 +56,14 @@ def make_env(task: str) -> Env:
     return make(task)
 
 
-def open_scene(scene: str) -> build.Opened:
-    """A scene to look at: `with open_scene("tabletop_blocks") as scene: scene.render()`."""
-    return build.Opened(build.open_scene(scene))
+def open_scene(scene: str, files_from: str = "") -> build.Opened:
+    """A scene to look at: `with open_scene("tabletop_blocks") as scene: scene.render()`.
+
+    Args:
+        scene: A shipped one, a task, or the path of an MJCF file.
+        files_from: A folder that the file may read from besides its own.
+    """
+    return build.Opened(build.open_scene(scene, files_from=files_from))
 
 
 def describe(scene: build.Scene, describer: str = "oracle", sight: build.Sight | None = None) -> SceneDescription:

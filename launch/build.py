@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
@@ -13,18 +12,17 @@ import numpy as np
 
 from embodied.errors import JobFailed, UserError
 from embodied.protocols import Controller, Describer, Planner, SceneEnv
-from embodied.types import SKILLS, BaseFrame, Episode, Frame, Observation, SceneDescription, SceneState
+from embodied.types import SKILLS, BaseFrame, Frame, Observation, SceneDescription, SceneState
 
 from .catalogue import scene_names, task_names
 
 if TYPE_CHECKING:
     from embodied.hierarchy.executor import ExecutorConfig, Withdraw
     from embodied.hierarchy.perceived import PerceivedEnv
-    from embodied.learning.datasets.recorder import EpisodeSink
     from embodied.planning.grounding import GroundingContext
-    from embodied.run.parts import RecorderMaker
     from robots.base import CheckedSceneEnv
     from robots.goal_layout import GoalLayout
+    from robots.scene import SceneFile
     from vlm_describer.calibration import Calibration
     from vlm_describer.seeing import Looker
 
@@ -81,17 +79,41 @@ def is_task(scene: str) -> bool:
     return scene not in scene_names() and (scene in task_names() or scene.startswith("gym:"))
 
 
-def open_scene(scene: str, base: Base | None = None) -> Scene:
+def allowed(scene: str, files_from: str = "") -> str | SceneFile:
+    """A scene that may read files of one more folder.
+
+    Raises:
+        UserError: There is no such scene or folder.
+    """
+    if not files_from:
+        return scene
+    from robots.scene import SceneFile, resolve_scene
+
+    folder = Path(files_from).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"files_from={files_from}: that is no folder")
+    if is_task(scene):
+        raise UserError(f"files_from= belongs to the path of an MJCF file; scene={scene} is a task")
+    return SceneFile(resolve_scene(scene), (folder.resolve(),))
+
+
+def open_scene(scene: str, base: Base | None = None, files_from: str = "") -> Scene:
     """A scene to look at, without a robot of ours: a shipped one, an MJCF file, or a task as its seed 0 begins.
+
+    Args:
+        scene: Its name or path.
+        base: The robot's base by hand.
+        files_from: A folder that the scene may read files from besides its own.
 
     Raises:
         UserError: There is no such scene, or the task has none to look at.
     """
+    source = allowed(scene, files_from)
     if is_task(scene):
         return open_task(scene)
     from robots.still import StillScene
 
-    return StillScene(scene, base)
+    return StillScene(source, base)
 
 
 def open_task(task: str) -> CheckedSceneEnv:
@@ -107,28 +129,43 @@ def open_task(task: str) -> CheckedSceneEnv:
     return env
 
 
-def choose_robot(scene: str, robot: str) -> str:
+def choose_robot(scene: str | SceneFile, robot: str, by_hand: bool = False) -> str:
     """The robot that acts in a scene: what was asked for, or by the scene's looks.
+
+    Args:
+        scene: The scene.
+        robot: `auto`, or one by name.
+        by_hand: Its base was given, so that an arm needs no surface to stand before.
 
     Raises:
         JobFailed: `unreachable`: nothing here says which robot fits, or it is one that cannot act yet.
     """
     from robots.still import StillScene
 
+    if robot == "none":
+        raise JobFailed("unreachable", "robot=none: no robot was asked for; give robot=fetch, point or auto")
     if robot == "auto":
         still = StillScene(scene)
         robot = still.fitting_robot()
         still.close()
-    if robot in ("fetch", "point"):
-        return robot
-    raise JobFailed(
-        "unreachable",
-        "no robot was asked for, or none fits: an arm needs things on a raised surface, a point a site 'start'",
-    )
+        if robot == "none" and by_hand:
+            return "fetch"
+        if robot == "none":
+            raise JobFailed("unreachable", f"no robot fits: {still.misfit}, or give a robot that drives a site 'start'")
+    return robot
 
 
-def open_world(scene: str, robot: str, base: Base | None, out_dir: Path | None) -> CheckedSceneEnv:
+def open_world(
+    scene: str, robot: str, base: Base | None, out_dir: Path | None, files_from: str = ""
+) -> CheckedSceneEnv:
     """A scene with a robot in it, ready to act (reset with seed 0).
+
+    Args:
+        scene: Its name or path.
+        robot: `auto`, `fetch` or `point`.
+        base: The robot's base by hand.
+        out_dir: Where the compiled scene is written; a temporary folder without it.
+        files_from: A folder that the scene may read files from besides its own.
 
     Raises:
         UserError: The scene cannot be used.
@@ -142,12 +179,13 @@ def open_world(scene: str, robot: str, base: Base | None, out_dir: Path | None) 
         raise UserError(
             f"scene={scene} is a task; plans are carried out in scenes: {', '.join(scene_names())} or a path"
         )
-    if choose_robot(scene, robot) == "point":
+    source = allowed(scene, files_from)
+    if choose_robot(source, robot, by_hand=base is not None) == "point":
         if base is not None:
             raise UserError("base= places an arm; the point robot begins at the site 'start'")
-        env = checked(RoomsEnv(scene, out_dir=out_dir))
+        env = checked(RoomsEnv(source, out_dir=out_dir))
     else:
-        env = checked(TabletopEnv(scene, base=base, out_dir=out_dir))
+        env = checked(TabletopEnv(source, base=base, out_dir=out_dir))
     assert isinstance(env, CheckedSceneEnv)
     env.reset(0)
     return env
@@ -289,6 +327,8 @@ class Watched:
     describer: Describer
     tell: Callable[[], SceneDescription]
     """What is known now, without another look."""
+    observe: Callable[[], Observation]
+    """The observation before anything is done; nothing moves for it."""
     withdraw: Withdraw | None = None
     """How an arm gets out of the cameras' way; None where nothing is in the way of knowing."""
 
@@ -307,13 +347,13 @@ def watched(world: CheckedSceneEnv, describer: str, seen: PerceivedEnv | None = 
     """
     if describer == "oracle":
         oracle = make_describer(describer, world)
-        return Watched(world, oracle, lambda: oracle.describe(()))
+        return Watched(world, oracle, lambda: oracle.describe(()), lambda: world.reset(0))
     from .seeing import PerceivedDescriber, perceived
 
     seen = seen if seen is not None else perceived(world, describer)[0]
     seen.start(observed(world))
     told = PerceivedDescriber(seen, describer)
-    return Watched(seen, told, told.tell, seen.withdraw)
+    return Watched(seen, told, told.tell, seen.observation, seen.withdraw)
 
 
 def observed(world: CheckedSceneEnv) -> Observation:
@@ -357,57 +397,3 @@ def goal_layout(task: str) -> GoalLayout:
     from robots.goal_layout import goal_layout as layout
 
     return layout(task)
-
-
-def recorder_maker(path: str | Path, layout: str, goals: GoalLayout, run_dir: Path, resume: bool) -> RecorderMaker:
-    """What opens the HDF5 record of a training, at its beginning or where a resumed run stands.
-
-    Raises:
-        UserError: A name that the layout does not allow, one that is taken, or another run's record.
-    """
-    from embodied.learning.datasets.layouts import layout_named
-    from embodied.learning.datasets.recorder import open_recorder
-
-    if layout == "auto":
-        layout = "robomimic" if str(path).endswith((".hdf5", ".h5")) else "minari"
-    kind = layout_named(layout)
-    kind.check_name(Path(path))
-    file = kind.file_of(Path(path))
-    if not resume and file.exists():
-        raise UserError(f"'{path}' is there already: choose another record=, or resume the run that recorded it")
-
-    def make(resume_at: int | None) -> EpisodeSink:
-        if resume_at and file.exists():
-            _refuse_other_record(path, goals, run_dir)
-        return open_recorder(path, layout, goals, resume_at)
-
-    return make
-
-
-def _refuse_other_record(path: str | Path, goals: GoalLayout, run_dir: Path) -> None:
-    """A resumed run may only go on with its own record: its first episode has to be one of the run's."""
-    from embodied.learning.datasets.reader import open_dataset, read_demonstrations
-
-    opened = open_dataset(Path(path), goals, empty=True)
-    opened.data.close()
-    if not opened.data.contents.intact:
-        return
-    first = next(read_demonstrations(path, goals, say=lambda line: None)).action.tobytes()
-    ours = read_demonstrations(run_dir / "episodes.bin", goals, say=lambda line: None)
-    if not any(episode.action.tobytes() == first for episode in ours):
-        raise UserError(f"'{path}' holds another run's episodes: choose another record=, it is begun anew there")
-
-
-def demonstrations(path: str | Path, goals: GoalLayout) -> Iterator[Episode]:
-    """Recorded episodes of this task; a file that cannot be used is refused here and not when they are read.
-
-    Raises:
-        UserError: No such file, another task's, or nothing in it can be read.
-    """
-    from embodied.learning.datasets.reader import read_demonstrations
-
-    episodes = read_demonstrations(path, goals)
-    first = next(episodes, None)
-    if first is None:
-        raise UserError(f"'{path}' holds no episode")
-    return chain([first], episodes)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embodied.hierarchy.monitor import StepRecord
+from embodied.hierarchy.monitor import Event, StepRecord
 from embodied.report.film import Film
 from embodied.report.pictures import Tile, contact_sheet, save_png
 from embodied.types import SceneDescription
@@ -35,8 +35,9 @@ def facts_now(words: SceneDescription) -> str:
 class Recorder:
     """An observer of the executor that writes `states.npz`, and with a film also `execution.mp4` and the timeline.
 
-    The timeline keeps for every control step what was pursued and how far away it was, and a picture with the
-    describer's words at the start of each subgoal, at its end, and now and then between.
+    The timeline keeps for every control step what was pursued, in which attempt and how far away it was, and a picture
+    with the describer's words at the start of each subgoal, at its end, and now and then between; and every event, with
+    the calls to a language model that were made until then and their cost.
     """
 
     env: CheckedSceneEnv
@@ -45,11 +46,14 @@ class Recorder:
     subgoals: list[str]
     """What each subgoal is called on the sheet; replanning may add more, which then carry their number."""
     film: bool = True
+    usage: Callable[[], Mapping[str, Any]] = dict
+    """What a language model was asked so far, as a result file tells it."""
     camera: str | None = None
     every: int = 4
     """Control steps between two pictures of one subgoal."""
     _states: list[tuple[float, np.ndarray, np.ndarray]] = field(default_factory=list)
     _rows: list[dict[str, Any]] = field(default_factory=list)
+    _events: list[dict[str, Any]] = field(default_factory=list)
     _tiles: list[Tile] = field(default_factory=list)
     _last_picture: int = -1_000
 
@@ -66,7 +70,7 @@ class Recorder:
         distance = None if np.isnan(record.distance_m) else round(record.distance_m, 4)
         row = {
             "step": record.step, "time_s": round(record.time_s, 4), "subgoal": record.subgoal, "phase": record.phase,
-            "distance_m": distance, "reached": record.reached,
+            "distance_m": distance, "reached": record.reached, "attempt": record.attempt,
         }  # fmt: skip
         self._rows.append(row)
         if self._film is None:
@@ -77,6 +81,14 @@ class Recorder:
             name = self.name(record.subgoal)
             said = f"{record.phase}, {distance:.3f} m to go" if distance is not None else record.phase
             self._picture(name, "REACHED" if record.reached else said, record.step, True)
+
+    def happened(self, event: Event) -> None:
+        """Takes in what happened between two control steps; a subgoal's end has its picture."""
+        used = self.usage()
+        told = {"calls": used.get("calls", 0), "cost": used.get("cost", 0.0)}
+        self._events.append({**asdict(event), **told})
+        if self._film is not None and event.kind in ("reached", "missed") and self._last_picture != event.step:
+            self._picture(event.call, event.kind.upper(), event.step, event.kind == "reached")
 
     def name(self, subgoal: int) -> str:
         """What a subgoal is called."""
@@ -101,7 +113,8 @@ class Recorder:
         states = self.folder / "states.npz"
         np.savez(states, time_s=time_s, qpos=qpos, qvel=qvel)
         timeline = self.folder / "timeline.json"
-        timeline.write_text(json.dumps(plain({"subgoals": self.subgoals, "steps": self._rows}), indent=1), "utf-8")
+        told = {"subgoals": self.subgoals, "llm": self.usage(), "events": self._events, "steps": self._rows}
+        timeline.write_text(json.dumps(plain(told), indent=1), "utf-8")
         found = {"states": states, "timeline": timeline, "compiled_scene": Path(self.env.compiled_scene)}
         if self._film is not None:
             self._film.close()

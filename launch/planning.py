@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from embodied.hierarchy.operator import Operator
     from robots.base import CheckedSceneEnv
 
-    from .affordance import CriticAffordance
+    from .affordance import CriticAffordance, Opinion
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class Planned:
     """Per subgoal."""
     robot_position_m: tuple[float, float, float]
     robot_yaw_rad: float
+    chance: tuple[float | None, ...] = ()
+    """Per subgoal what its controller's critic holds of it, in [0, 1]; None where no critic can say."""
+    doubt: tuple[str, ...] = ()
+    """Per subgoal the critic's warning; empty where it has none."""
     notes: tuple[str, ...] = ()
     """What was decided about the scene, such as where the robot stands."""
     report: ExecutionReport | None = None
@@ -73,6 +78,7 @@ def plan(
     robot: str = "auto",
     run: str = "",
     base: build.Base | None = None,
+    files_from: str = "",
     saved: str | Path | None = None,
     execute: bool = False,
     film: bool = True,
@@ -91,6 +97,7 @@ def plan(
         robot: `auto`, `fetch`, `point` or `none`.
         run: Whose controller acts; empty: the zoo's.
         base: The robot's base by hand.
+        files_from: A folder that the scene may read files from besides its own.
         saved: A plan file instead of a planner.
         execute: Move the robot.
         film: Write the film and the timeline's pictures.
@@ -105,38 +112,101 @@ def plan(
     """
     if interactive:
         refuse_inoperable(execute)
-    if execute and out is None:
-        raise UserError("out= is needed to carry a plan out: the film and the states are written there")
-    steps = load_plan(saved) if saved else None
-    folder = out if isinstance(out, RunFolder) else None
-    if folder is None and execute:
-        keys = {
-            "scene": scene, "instruction": instruction, "planner": planner, "describer": describer, "robot": robot,
-            "run": run, "execute": execute, "base": "" if base is None else ",".join(map(str, base)),
-            "plan": str(saved or ""), "film": film, "interactive": interactive,
+    request = _Request(
+        scene, instruction, planner, settings, describer, robot, run, base, files_from, saved, execute, film,
+        interactive,
+    )  # fmt: skip
+    return request.carry_out(request.folder(out), say)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What `plan` was asked for; fields as its arguments."""
+
+    scene: str
+    instruction: str
+    planner: str
+    settings: PlannerSettings | None
+    describer: str
+    robot: str
+    run: str
+    base: build.Base | None
+    files_from: str
+    saved: str | Path | None
+    execute: bool
+    film: bool
+    interactive: bool
+
+    def folder(self, out: str | Path | RunFolder | None) -> RunFolder | None:
+        """Where files go; None where nothing is written.
+
+        Raises:
+            UserError: There is none for an execution, or it is another run's.
+        """
+        if isinstance(out, RunFolder) or not self.execute:
+            return out if isinstance(out, RunFolder) else None
+        if out is None:
+            raise UserError("out= is needed to carry a plan out: the film and the states are written there")
+        return _looked_at(str(out), self._keys() | settings_as_keys(self.settings))
+
+    def _keys(self) -> dict[str, object]:
+        """What was asked for under the names of the verb's keys."""
+        return {
+            "scene": self.scene, "instruction": self.instruction, "planner": self.planner,
+            "describer": self.describer, "robot": self.robot, "run": self.run, "execute": self.execute,
+            "base": "" if self.base is None else ",".join(map(str, self.base)), "plan": str(self.saved or ""),
+            "film": self.film, "interactive": self.interactive, "files_from": self.files_from,
         }  # fmt: skip
-        folder = _looked_at(str(out), keys | settings_as_keys(settings))
-    # Before the scene: a model that cannot be had is said at once.
-    asked = build.make_planner(planner, settings, say) if steps is None else None
-    try:
-        compiled = folder.unmade if folder is not None and execute else None
-        with contextlib.closing(build.open_world(scene, robot, base, compiled)) as world:
-            session = _Session(world, describer, instruction, run, refuse_unreachable=execute)
-            made = session.plan(asked, steps)
-            if folder is not None and execute and isinstance(made.plan, Plan):
-                with operating(made.plan, say) if interactive else contextlib.nullcontext() as operator:
-                    made = session.carry_out(made, film, folder, say, operator)
-            elif folder is not None:
+
+    def carry_out(self, folder: RunFolder | None, say: Callable[[str], None]) -> Planned:
+        """Plans, and moves the robot where that was asked for."""
+        steps = load_plan(self.saved) if self.saved else None
+        # Before the scene: a model that cannot be had is said at once.
+        asked = build.make_planner(self.planner, self.settings, say) if steps is None else None
+        try:
+            return replace(self._made(asked, steps, folder, say), **used(asked))
+        except JobFailed as failure:
+            if folder is not None:
                 folder.discard(EVIDENCE)
-            return replace(made, **used(asked))
-    except JobFailed as failure:
-        if folder is not None:
-            folder.discard(EVIDENCE)
-        failure.detail |= {name: value for name, value in used(asked).items() if name == "llm"}
-        raise
-    finally:
-        if isinstance(asked, AskingPlanner):
-            asked.close()
+            failure.detail |= {name: value for name, value in used(asked).items() if name == "llm"}
+            raise
+        finally:
+            if isinstance(asked, AskingPlanner):
+                asked.close()
+
+    def _made(
+        self, asked: Planner | None, steps: Sequence[PlanStep] | None, folder: RunFolder | None,
+        say: Callable[[str], None],
+    ) -> Planned:  # fmt: skip
+        compiled = folder.unmade if folder is not None and self.execute else None
+        opened = build.open_world(self.scene, self.robot, self.base, compiled, self.files_from)
+        with contextlib.closing(opened) as world:
+            session = _Session(world, self.describer, self.instruction, self.run, refuse_unreachable=self.execute)
+            made = session.plan(asked, steps)
+            if folder is not None and self.execute and isinstance(made.plan, Plan):
+                for line in plan_lines(made):
+                    say(line)
+                with operating(made.plan, say) if self.interactive else contextlib.nullcontext() as operator:
+                    return session.carry_out(made, self.film, folder, say, operator)
+            if folder is not None:
+                folder.discard(EVIDENCE)
+            return made
+
+
+def plan_lines(planned: Planned) -> list[str]:
+    """A plan as a terminal shows it, a line for each subgoal, after what was decided about the scene."""
+    if not isinstance(planned.plan, Plan):
+        return []
+    doubts, found = planned.doubt or ("",) * len(planned.in_reach), list(planned.notes)
+    rows = zip(planned.plan.subgoals, planned.in_reach, doubts, strict=True)
+    for number, (subgoal, near, doubt) in enumerate(rows, 1):
+        x, y, z = subgoal.target_m
+        found.append(
+            f"{number}. {subgoal.skill}({', '.join(subgoal.args)}) at ({x:.3f}, {y:.3f}, {z:.3f}) m, "
+            f"{'in reach' if near else 'OUT OF REACH'}, at most {subgoal.max_steps} steps"
+            + (f"; doubt: {doubt}" if doubt else "")
+        )
+    return found
 
 
 def used(planner: Planner | None) -> dict[str, Any]:
@@ -185,15 +255,28 @@ class _Session:
         proposed = planner.propose(self._instruction, description) if planner is not None else saved or ()
         made = proposed if isinstance(proposed, PlanFailure) else self._ground(proposed, description)
         subgoals = () if isinstance(made, PlanFailure) else made.subgoals
-        placement = self._world.placement
+        placement, opinions = self._world.placement, self._opinions(made)
         return Planned(
             plan=made,
             description=description,
             in_reach=tuple(self._context.in_reach(subgoal, description) for subgoal in subgoals),
             robot_position_m=placement.position_m,
             robot_yaw_rad=placement.yaw_rad,
+            chance=tuple(opinion.chance for opinion in opinions),
+            doubt=tuple(opinion.doubt for opinion in opinions),
             notes=placement.notes,
         )
+
+    def _opinions(self, made: Plan | PlanFailure) -> tuple[Opinion, ...]:
+        """What critics hold of an arm's plan before anything moves; nothing where torch is not installed."""
+        if isinstance(made, PlanFailure) or self._world.spec.robot != "fetch" or find_spec("torch") is None:
+            return ()
+        build.one_thread()
+        from .affordance import second_opinions
+
+        skills = {subgoal.skill for subgoal in made.subgoals}
+        controllers = build.controllers_for(tuple(skills), self._world.spec.robot, self._run)
+        return second_opinions(made, self._seeing.observe(), controllers)
 
     def _adapt(self, planner: Planner) -> None:
         """Tells a planner that asks a model what this robot can do, and what its controllers hold of a step."""
@@ -204,7 +287,7 @@ class _Session:
             from .affordance import CriticAffordance
 
             controllers = build.controllers_for(SKILLS, self._world.spec.robot, self._run)
-            self._critics = CriticAffordance(controllers, self._ground, self._acted.reset(0))
+            self._critics = CriticAffordance(controllers, self._ground, self._seeing.observe())
             planner.affordance = self._critics
 
     def _against(self, steps: Sequence[PlanStep], seen: SceneDescription) -> PlanFailure | None:
@@ -218,6 +301,7 @@ class _Session:
         from embodied.hierarchy.executor import Executor
 
         from .filming import Recorder
+        from .progress import Progress
 
         assert isinstance(made.plan, Plan)
         build.one_thread()
@@ -231,15 +315,14 @@ class _Session:
         out.write_config()
         folder = out.path
         names = [f"{s.skill}({', '.join(s.args)})" for s in made.plan.subgoals]
-        recorder = Recorder(self._world, folder, self._seeing.tell, names, film)
+        recorder = Recorder(self._world, folder, self._seeing.tell, names, film, self._used)
+        shown = Progress(say, len(names))
 
-        def progress(record: StepRecord) -> None:
+        def keep(record: StepRecord) -> None:
             if self._critics is not None:
                 self._critics.observation = record.observation
-            if record.reached:
-                say(f"reached {recorder.name(record.subgoal)} at step {record.step}")
 
-        executor.observers = (recorder, progress)
+        executor.observers, executor.listeners = (recorder, keep, shown), (recorder.happened, shown.happened)
         try:
             report = executor.run(made.plan)
         except KeyboardInterrupt:
@@ -250,6 +333,9 @@ class _Session:
             heading = self._instruction or "a saved plan"
             files["contact_sheet"] = recorder.sheet(folder / "contact_sheet.png", heading)
         return replace(made, report=report, files=files)
+
+    def _used(self) -> Mapping[str, Any]:
+        return used(self._planner).get("llm", {}) if self._planner is not None else {}
 
     def _ground(self, steps: Sequence[PlanStep], seen: SceneDescription) -> Plan | PlanFailure:
         return ground(steps, seen, self._context, instruction=self._instruction, planner=self._source)

@@ -43,6 +43,7 @@ def planned_record(planned: Planned) -> dict[str, Any]:
     }
     if isinstance(planned.plan, Plan):
         record |= {"plan": plan_to_json(planned.plan), "planner": planned.plan.planner, "in_reach": planned.in_reach}
+        record |= {"chance": planned.chance, "doubt": [words or None for words in planned.doubt]}
     else:
         record["failure"] = {"reason": planned.plan.reason, "message": planned.plan.message}
     if planned.llm:

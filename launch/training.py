@@ -16,7 +16,7 @@ from embodied.learning.footprint import batch_row_bytes
 from embodied.protocols import Env, GoalReward
 from embodied.spec import EnvSpec
 
-from . import build
+from . import build, recordings
 from .outcome import git_commit, plain, versions
 
 if TYPE_CHECKING:
@@ -129,8 +129,10 @@ class _EpisodeFiles:
         if not self.record and not self.demonstrations:
             return None, ()
         goals = build.goal_layout(self.task)
-        maker = build.recorder_maker(self.record, self.record_layout, goals, run_dir, resume) if self.record else None
-        shown = build.demonstrations(self.demonstrations, goals) if self.demonstrations and not resume else ()
+        maker = (
+            recordings.recorder_maker(self.record, self.record_layout, goals, run_dir, resume) if self.record else None
+        )
+        shown = recordings.demonstrations(self.demonstrations, goals) if self.demonstrations and not resume else ()
         return maker, shown
 
 

@@ -22,7 +22,8 @@ from embodied.errors import SceneError, UserError
 from embodied.types import BaseFrame
 from robots.base import FETCH, RobotModel
 from robots.placement import Placement, frame_of_base
-from robots.scene import load_scene, quiet, resolve_scene, squeeze
+from robots.scene import asset_files, load_scene, quiet, scene_file, squeeze
+from robots.scene_files import SceneFile, Sources, read_sources
 
 COMPILED_NAME = "scene_compiled.xml"
 ASSETS_NAME = "assets"
@@ -48,7 +49,7 @@ class ArmScene:
     """The temporary folder that holds the files while this object lives; None where the caller named a folder."""
 
 
-def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | None = None) -> ArmScene:
+def build_arm_scene(scene: str | Path | SceneFile, placement: Placement, out_dir: Path | None = None) -> ArmScene:
     """Adds the Fetch arm of Gymnasium-Robotics (with finger actuators) to a scene that has none.
 
     The scene keeps its timestep, options and names; the arm's names all begin with `robot0:` (another number where the
@@ -62,8 +63,8 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
     Raises:
         SceneError: The scene does not load, its assets cannot be found, or the two do not go together.
     """
-    path = resolve_scene(scene)
-    spec = load_scene(path)
+    file = scene_file(scene)
+    path, spec = file.path, load_scene(file)
     folder = None if out_dir is not None else tempfile.TemporaryDirectory(prefix="arm_scene_")
     target = Path(folder.name if folder is not None else out_dir).resolve()  # type: ignore[arg-type]
     try:
@@ -71,7 +72,7 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
             prefix = _prepare(spec)
             arm = fetch_spec(prefix)
             _pose_base(arm, prefix, placement)
-            model, text = _joined(spec, path.parent, arm, target)
+            model, text = _joined(spec, read_sources(file), arm, target)
     except UserError:
         raise
     except OSError as error:
@@ -83,7 +84,7 @@ def build_arm_scene(scene: str | Path, placement: Placement, out_dir: Path | Non
 
 
 def build_point_scene(
-    scene: str | Path, at_m: tuple[float, float, float], radius_m: float, out_dir: Path | None = None
+    scene: str | Path | SceneFile, at_m: tuple[float, float, float], radius_m: float, out_dir: Path | None = None
 ) -> ArmScene:
     """Adds the ball of Gymnasium-Robotics' point mazes (`assets/point/point.xml`) to a scene.
 
@@ -98,15 +99,15 @@ def build_point_scene(
     Raises:
         SceneError: The scene does not load, its assets cannot be found, or the ball cannot be added.
     """
-    path = resolve_scene(scene)
-    spec = load_scene(path)
+    file = scene_file(scene)
+    path, spec = file.path, load_scene(file)
     folder = None if out_dir is not None else tempfile.TemporaryDirectory(prefix="point_scene_")
     target = Path(folder.name if folder is not None else out_dir).resolve()  # type: ignore[arg-type]
     try:
         with quiet():
             prefix = _prepare(spec)
             target.mkdir(parents=True, exist_ok=True)
-            _copy_assets(spec, path.parent, target)
+            _copy_assets(spec, read_sources(file), target)
             _add_ball(spec, prefix, at_m, radius_m)
             model, text = _write(spec, target)
     except UserError:
@@ -144,11 +145,11 @@ def _prepare(spec: mujoco.MjSpec) -> str:
     return _free_prefix(spec)
 
 
-def _joined(spec: mujoco.MjSpec, home: Path, arm: mujoco.MjSpec, target: Path) -> tuple[mujoco.MjModel, str]:
+def _joined(spec: mujoco.MjSpec, sources: Sources, arm: mujoco.MjSpec, target: Path) -> tuple[mujoco.MjModel, str]:
     """The arm attached to the scene, written with its assets to `target`, and read back."""
     target.mkdir(parents=True, exist_ok=True)
-    _copy_assets(spec, home, target)
-    _copy_assets(arm, Path(arm.modelfiledir), target)
+    _copy_assets(spec, sources, target)
+    _copy_assets(arm, None, target)
     arm.option.timestep = spec.option.timestep
     spec.attach(arm, frame=spec.worldbody.add_frame(), prefix="")
     return _write(spec, target)
@@ -251,27 +252,27 @@ def _bake_inertias(spec: mujoco.MjSpec) -> None:
     compiler.inertiagrouprange = [0, 5]
 
 
-def _copy_assets(spec: mujoco.MjSpec, home: Path, target: Path) -> None:
-    """Copies every file that the spec names into `assets/` and names the copies, by absolute paths for now."""
-    strip, folder = bool(spec.strippath), target / ASSETS_NAME
-    kinds = ((spec.meshes, spec.meshdir), (spec.hfields, spec.meshdir), (spec.skins, spec.meshdir))
-    for elements, directory in (*kinds, (spec.textures, spec.texturedir)):
-        for element in elements:
-            if element.file:
-                element.name = element.name or Path(element.file).stem
-                element.file = _copied(element.file, directory, strip, home, folder)
-            sides = list(getattr(element, "cubefiles", ()))
-            for index, side in enumerate(sides):
-                if side:
-                    element.cubefiles[index] = _copied(side, directory, strip, home, folder)
+def _copy_assets(spec: mujoco.MjSpec, sources: Sources | None, target: Path) -> None:
+    """Copies every file that the spec names into `assets/` and names the copies, by absolute paths for now.
+
+    Files are those that the scene's sources may read; without sources their names are whole paths.
+    """
+    for element, file, folder, strip in list(asset_files(spec)):
+        path = Path(file) if sources is None else sources.asset(file, folder, strip)
+        if path is None:
+            raise SceneError(f"the scene's file '{squeeze(file, 120)}' is not in its folder; put it there")
+        copy = _copied(path, target / ASSETS_NAME)
+        element.name = element.name or Path(element.file).stem
+        if element.file == file:
+            element.file = copy
+        for index, side in enumerate(getattr(element, "cubefiles", ())):
+            if side == file:
+                element.cubefiles[index] = copy
     spec.meshdir = spec.texturedir = ""
     spec.strippath = False
 
 
-def _copied(file: str, directory: str, strip: bool, home: Path, folder: Path) -> str:
-    source = home / directory / (Path(file).name if strip else file)
-    if not source.is_file():
-        raise SceneError(f"the scene's file '{squeeze(file, 120)}' is not at '{source}'; put it there")
+def _copied(source: Path, folder: Path) -> str:
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", source.name)
     copy, content, number = folder / safe, source.read_bytes(), 0
     while copy.exists() and copy.read_bytes() != content:
@@ -309,13 +310,14 @@ def exact_poses(text: str, model: mujoco.MjModel) -> str:
     """
     root = ElementTree.fromstring(text)
     bodies = list(root.find("worldbody").iter("body"))  # type: ignore[union-attr]
-    names = [model.body(i).name for i in range(1, model.nbody)]
+    # XML turns line breaks and tabs of an attribute into blanks.
+    names = [re.sub(r"[\t\r\n]", " ", model.body(i).name) for i in range(1, model.nbody)]
     # Things in a <frame> are written before what stood before the frame; only their names then say which is which.
     in_order = [body.get("name", "") for body in bodies] == names
     for place, body in enumerate(bodies, start=1):
         if not (in_order or body.get("name")):
             continue
-        index = place if in_order else model.body(body.get("name")).id
+        index = place if in_order else 1 + names.index(body.get("name", ""))
         _set_numbers(body, "pos", model.body_pos[index], (0.0, 0.0, 0.0))
         _set_numbers(body, "quat", model.body_quat[index], (1.0, 0.0, 0.0, 0.0))
     return ElementTree.tostring(root, encoding="unicode") + "\n"

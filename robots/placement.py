@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from embodied.errors import JobFailed, SceneError, UserError
 from embodied.types import BaseFrame
+from robots.base import FETCH
+from robots.shapes import flat_top, mesh_points
 
 Array = NDArray[np.float64]
 Base = tuple[float, float, float, float]
@@ -47,6 +49,8 @@ UPRIGHT_COS = math.cos(math.radians(5.0))
 """A top that leans more than this is no work surface."""
 SQUARE_TOLERANCE = 1e-3
 """Relative difference of the horizontal extents up to which a surface counts as square."""
+MAX_SURFACE_M = 20.0
+"""A surface wider than this was drawn in other units."""
 MIN_ZONE_SURFACE_M = 0.30
 """A zone (static body with a site) whose top is narrower than this is a tray on the surface, not the surface."""
 
@@ -110,18 +114,30 @@ def place_arm(model: mujoco.MjModel, data: mujoco.MjData, base_override: Base | 
     surface = find_surface(model, data)
     if base_override is not None:
         return _placed_by_hand(model, data, surface, base_override)
+    problem = no_place_for_arm(model, surface)
+    if surface is None or problem:
+        raise JobFailed("unreachable", f"{problem}; or give base=x,y,z,yaw_deg")
+    return _pushed_clear(model, data, surface, _rule(surface))
+
+
+def no_place_for_arm(model: mujoco.MjModel, surface: WorkSurface | None) -> str:
+    """Why an arm finds no place before this surface of a scene, and what to do about it; empty where it may."""
+    arm = (FETCH.base_body, *FETCH.gripper_bodies)
+    if all(mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0 for name in arm):
+        return "the scene has a Fetch arm of its own: take it out, or use one of the fetch_* tasks"
+    if not free_bodies(model):
+        return "no body of the scene has a free joint, so there is nothing to handle: give one a <freejoint/>"
     if surface is None:
-        what = "no free bodies" if not free_bodies(model) else "no static box or plane under its free bodies"
-        raise JobFailed(
-            "unreachable", f"the scene has {what}, so there is no surface to put an arm before; give base=x,y,z,yaw_deg"
+        return (
+            "under the scene's free bodies lies no level top that is static and collides (box, cylinder, mesh or "
+            "plane): put them on one"
         )
     if surface.endless:
-        raise JobFailed(
-            "unreachable",
-            f"the objects lie on the plane '{surface.name}', which the arm cannot stand 0.40 m under; "
-            "put them on a raised box, or give base=x,y,z,yaw_deg",
-        )
-    return _pushed_clear(model, data, surface, _rule(surface))
+        return f"the objects lie on the plane '{surface.name}', and no arm stands 0.40 m under it: raise them on a box"
+    if 2 * min(surface.half_extents) > MAX_SURFACE_M:
+        a, b = (2 * half for half in surface.half_extents)
+        return f"'{surface.name}' is {a:.0f} x {b:.0f} m large, while lengths in MJCF are metres: make it smaller"
+    return ""
 
 
 def frame_for_scene(model: mujoco.MjModel, data: mujoco.MjData, base: Base | None = None) -> BaseFrame:
@@ -183,7 +199,7 @@ def _covers(top: WorkSurface, point: Array) -> bool:
 
 
 def _tops(model: mujoco.MjModel, data: mujoco.MjData, points: list[Array]) -> Iterator[WorkSurface]:
-    """Every upright static box, cylinder and plane that things can rest on."""
+    """Every upright static box, cylinder, mesh and plane that things can rest on."""
     zones = set(model.site_bodyid.tolist()) - {0}
     for geom in range(model.ngeom):
         body = int(model.geom_bodyid[geom])
@@ -196,8 +212,26 @@ def _tops(model: mujoco.MjModel, data: mujoco.MjData, points: list[Array]) -> It
         yield top
 
 
+def _mesh_top(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> WorkSurface | None:
+    """The level top of a mesh, which collides as its convex hull."""
+    rotation = data.geom_xmat[geom].reshape(3, 3)
+    vertices = data.geom_xpos[geom] + mesh_points(model, int(model.geom_dataid[geom])) @ rotation.T
+    top = flat_top(vertices)
+    if top is None:
+        return None
+    (x, y), axes, half = top
+    return WorkSurface(geom, _name(model, geom), (x, y, float(vertices[:, 2].max())), axes, half, False)
+
+
+def _name(model: mujoco.MjModel, geom: int) -> str:
+    name = model.body(int(model.geom_bodyid[geom])).name if model.geom_bodyid[geom] else ""
+    return name or model.geom(geom).name or f"geom {geom}"
+
+
 def _top_of(model: mujoco.MjModel, data: mujoco.MjData, geom: int, points: list[Array]) -> WorkSurface | None:
     kind, size = model.geom_type[geom], model.geom_size[geom]
+    if kind == mujoco.mjtGeom.mjGEOM_MESH:
+        return _mesh_top(model, data, geom)
     rotation, center = data.geom_xmat[geom].reshape(3, 3), data.geom_xpos[geom].copy()
     up = int(np.argmax(np.abs(rotation[2])))
     if abs(rotation[2, up]) < UPRIGHT_COS:
@@ -221,8 +255,7 @@ def _top_of(model: mujoco.MjModel, data: mujoco.MjData, geom: int, points: list[
         return None
     axes = _unit(rotation[:2, first]), _unit(rotation[:2, second])
     x, y, z = (float(v) for v in center)
-    name = model.body(int(model.geom_bodyid[geom])).name if model.geom_bodyid[geom] else ""
-    return WorkSurface(geom, name or model.geom(geom).name or f"geom {geom}", (x, y, z), axes, half, endless)
+    return WorkSurface(geom, _name(model, geom), (x, y, z), axes, half, endless)
 
 
 def _unit(vector: Array) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from robots.goal_scene import GoalScene, Simulation
 from robots.maze import MAX_SPEED, PLANAR, ROBOT, TOLERANCE_M
 from robots.placement import Placement, substeps
 from robots.rewards import PositiveSparseReward
-from robots.scene import resolve_scene, scene_model
+from robots.scene import SceneFile, scene_file, scene_model
 
 START = "start"
 RADIUS_M = 0.1
@@ -67,11 +67,12 @@ class RoomsEnv(GoalScene):
         JobFailed: `unreachable`: there is no site `start`, or no room for the robot there.
     """
 
-    def __init__(self, scene: str | Path, out_dir: Path | None = None) -> None:
-        self.scene_path = resolve_scene(scene)
-        start, floor_m = start_of(self.scene_path)
+    def __init__(self, scene: str | Path | SceneFile, out_dir: Path | None = None) -> None:
+        file = scene_file(scene)
+        self.scene_path = file.path
+        start, floor_m = start_of(file)
         at = (start[0], start[1], floor_m + RADIUS_M + ABOVE_FLOOR_M)
-        self._scene = built = build_point_scene(self.scene_path, at, RADIUS_M, out_dir)
+        self._scene = built = build_point_scene(file, at, RADIUS_M, out_dir)
         frame = BaseFrame(start, 0.0)
         self.compiled_scene: Path = built.path
         self.placement = Placement(at, 0.0, None)
@@ -176,13 +177,13 @@ class RoomsEnv(GoalScene):
         return Observation(numbers[3:], self._features, numbers[None, :3], self._layout)
 
 
-def start_of(path: Path) -> tuple[tuple[float, float, float], float]:
+def start_of(scene: SceneFile) -> tuple[tuple[float, float, float], float]:
     """World position of the site `start`, and the height of the floor under it (the site's own where there is none).
 
     Raises:
         JobFailed: `unreachable`: there is no such site.
     """
-    model = scene_model(path)
+    model = scene_model(scene)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     site = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, START)

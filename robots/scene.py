@@ -10,22 +10,31 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 
 import mujoco
 import numpy as np
 
 from embodied.errors import SceneError
-from robots.placement import Base, Placement, frame_for_scene, place_arm
+from robots.placement import Base, Placement, frame_for_scene, free_bodies, place_arm
+from robots.scene_files import MAX_TEXT_BYTES, SceneFile, Sources, read_sources
+from robots.scene_trial import try_scene
 
 __all__ = [
-    "Placement", "frame_for_scene", "load_scene", "place_arm", "place_in_scene", "quiet", "resolve_scene",
-    "scene_model", "shipped_scenes", "squeeze",
+    "Placement", "SceneFile", "frame_for_scene", "load_scene", "place_arm", "place_in_scene", "quiet", "resolve_scene",
+    "scene_file", "scene_model", "shipped_scenes", "squeeze",
 ]  # fmt: skip
 
 SCENES = Path(__file__).parent / "assets" / "scenes"
-MAX_SCENE_BYTES = 64 * 2**20
+TRIAL_CPU_S = 15
+"""Processor time that compiling and settling a scene may take."""
+MAX_PICTURE, MAX_SAMPLES = 4096, 16
+"""Pixels of a side of pictures and shadow maps, and samples of a pixel."""
+TRIAL_WALL_S = 120.0
 
 _log = logging.getLogger(__name__)
 _PROLOG = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>]*>)*", re.DOTALL)
@@ -62,27 +71,83 @@ def resolve_scene(text: str | Path) -> Path:
     return path.resolve()
 
 
-def load_scene(scene: str | Path) -> mujoco.MjSpec:
-    """The editable specification of a scene, which is known to compile; nothing in it is fused or discarded.
+def scene_file(scene: str | Path | SceneFile) -> SceneFile:
+    """A scene's file with what it may read besides; a name or path may read its own folder only.
 
     Raises:
-        SceneError: The scene is unknown, is not MJCF, or MuJoCo refuses it; the message is one line.
+        SceneError: As `resolve_scene`.
     """
-    path = resolve_scene(scene)
+    return scene if isinstance(scene, SceneFile) else SceneFile(resolve_scene(scene))
+
+
+def load_scene(scene: str | Path | SceneFile) -> mujoco.MjSpec:
+    """The editable specification of a scene, which is known to compile; nothing in it is fused or discarded.
+
+    A scene that does not come with the software is tried in a process of its own first, once for each of its states.
+
+    Raises:
+        SceneError: The scene is unknown, is not MJCF, reads files that it may not, asks for too much, or MuJoCo refuses
+            it; the message is one line.
+    """
+    file = scene_file(scene)
+    path = file.path
     _check_file(path)
+    sources = read_sources(file)
+    problem = "" if path.parent == SCENES else _problem(path, sources.digest)
+    if problem:
+        raise SceneError(f"scene '{path}' does not load: {squeeze(problem)}")
     silence_log_file()
     try:
         spec = mujoco.MjSpec.from_file(str(path))
         # Fusing would lose the names of furniture, and discarding the colours of things.
         spec.compiler.fusestatic = spec.compiler.discardvisual = False
+        _check_assets(spec, sources)
         _name_bodies(spec)
+        _bound_pictures(spec)
         with quiet():
             model = spec.compile()
+    except SceneError:
+        raise
     except Exception as error:  # MuJoCo raises ValueError, FatalError and more for a scene's mistakes
         raise SceneError(f"scene '{path}' does not load: {squeeze(error)}") from None
     if not (np.isfinite(model.body_pos).all() and np.isfinite(model.qpos0).all()):
         raise SceneError(f"scene '{path}' holds positions that are not finite; correct them")
     return spec
+
+
+@lru_cache(maxsize=64)
+def _problem(path: Path, digest: str) -> str:
+    """What a trial has against a scene; a scene that was changed has another digest."""
+    del digest
+    return try_scene(path, TRIAL_CPU_S, TRIAL_WALL_S)
+
+
+def asset_files(spec: mujoco.MjSpec) -> Iterator[tuple[mujoco.MjsElement, str, str, bool]]:
+    """Every element of a spec that names a file, the name, the folder that goes before it, and whether only its last
+    part counts; a texture of six sides comes six times."""
+    strip, shapes = bool(spec.strippath), (*spec.meshes, *spec.hfields, *spec.skins)
+    for elements, key in ((shapes, "meshdir"), (spec.textures, "texturedir")):
+        for element in elements:
+            # What comes from an attached model keeps that model's folders.
+            own = getattr(element, "compiler", None)
+            folder = getattr(own, key, "") or getattr(spec, key)
+            for name in (element.file, *getattr(element, "cubefiles", ())):
+                if name:
+                    yield element, name, folder, strip
+
+
+def _check_assets(spec: mujoco.MjSpec, sources: Sources) -> None:
+    """Once more, by what MuJoCo itself has read."""
+    for _, name, folder, strip in asset_files(spec):
+        sources.asset(name, folder, strip)
+
+
+def _bound_pictures(spec: mujoco.MjSpec) -> None:
+    """Holds what a scene asks of the graphics to what a renderer can give."""
+    quality, screen = spec.visual.quality, spec.visual.global_
+    quality.shadowsize = min(quality.shadowsize, MAX_PICTURE)
+    quality.offsamples = min(quality.offsamples, MAX_SAMPLES)
+    screen.offwidth, screen.offheight = min(screen.offwidth, MAX_PICTURE), min(screen.offheight, MAX_PICTURE)
 
 
 def _name_bodies(spec: mujoco.MjSpec) -> None:
@@ -95,22 +160,31 @@ def _name_bodies(spec: mujoco.MjSpec) -> None:
                 body.name = f"unnamed_{number}"
 
 
-def scene_model(scene: str | Path) -> mujoco.MjModel:
+def scene_model(scene: str | Path | SceneFile) -> mujoco.MjModel:
     """The compiled model of a scene, without a robot.
 
     Raises:
         SceneError: As `load_scene`.
     """
-    spec = load_scene(scene)
+    file = scene_file(scene)
+    _check_file(file.path)
+    return copy(_compiled(file, read_sources(file).digest))
+
+
+@lru_cache(maxsize=1)
+def _compiled(file: SceneFile, digest: str) -> mujoco.MjModel:
+    """The model of a scene; one is kept, since the same is asked for several times in a row."""
+    del digest
+    spec = load_scene(file)
     with quiet():
         return spec.compile()
 
 
-def place_in_scene(scene: str | Path, base: Base | None = None) -> Placement:
+def place_in_scene(scene: str | Path | SceneFile, base: Base | None = None) -> Placement:
     """Where the Fetch arm stands in a scene, judged on it as its file has it.
 
     Args:
-        scene: A shipped scene's name or a path to an MJCF file.
+        scene: A shipped scene's name, a path to an MJCF file, or one with what it may read.
         base: As in `place_arm`.
 
     Raises:
@@ -120,7 +194,25 @@ def place_in_scene(scene: str | Path, base: Base | None = None) -> Placement:
     model = scene_model(scene)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    return place_arm(model, data, base)
+    placement = place_arm(model, data, base)
+    return replace(placement, notes=(*placement.notes, *unused_parts(model)))
+
+
+def unused_parts(model: mujoco.MjModel) -> tuple[str, ...]:
+    """What a scene has that nothing here makes use of, a line each."""
+    notes = []
+    if model.nu:
+        notes.append(f"the scene's own actuators ({model.nu}) get no commands")
+    free = set(free_bodies(model))
+    jointed = {int(b) for b in model.jnt_bodyid} - free
+    hung = sorted({int(model.body_rootid[b]) for b in jointed} - free)
+    if hung:
+        names = ", ".join(f"'{_short(model.body(b).name, 40)}'" for b in hung[:4])
+        more = f" and {len(hung) - 4} more" if len(hung) > 4 else ""
+        notes.append(f"what joints move cannot be spoken of: {names}{more}")
+    if model.nkey:
+        notes.append("the scene's key frames are not used: it begins as its bodies are placed")
+    return tuple(notes)
 
 
 def squeeze(error: object, limit: int = 240) -> str:
@@ -154,8 +246,8 @@ def _check_file(path: Path) -> None:
     try:
         if not path.is_file():
             raise SceneError(f"'{path}' is not a regular file; give the path of an MJCF .xml file")
-        if path.stat().st_size > MAX_SCENE_BYTES:
-            raise SceneError(f"'{path}' is larger than {MAX_SCENE_BYTES >> 20} MiB; that is no MJCF scene")
+        if path.stat().st_size > MAX_TEXT_BYTES:
+            raise SceneError(f"'{path}' is larger than {MAX_TEXT_BYTES >> 20} MiB; that is no MJCF scene")
         content = path.read_bytes()
     except OSError as error:
         raise SceneError(f"cannot read scene '{path}': {error.strerror or error}") from None

@@ -27,6 +27,10 @@ FLAT_RATIO = 0.3
 """A box or cylinder is flat when its height is at most this part of its narrower width."""
 TALL_RATIO = 1.5
 """A standing cylinder is a pillar when its height is at least this multiple of its width."""
+LEVEL_M = 0.002
+"""Corners of a top are level within this."""
+FILLED = 0.6
+"""Share of its rectangle that a top fills at least (a round one: pi / 4), and of the whole body's outline."""
 THIN_RATIO = 0.25
 """An upright box is a wall when its thickness is at most this part of its length and of its height."""
 
@@ -64,7 +68,7 @@ class Extent:
         self._size = model.geom_size[geom].copy()
         self._points: Array | None = None
         if kind == _G.mjGEOM_MESH:
-            self._points = _mesh_points(model, int(model.geom_dataid[geom]))
+            self._points = mesh_points(model, int(model.geom_dataid[geom]))
         elif kind == _G.mjGEOM_PLANE:
             x, y = (float(s) or float(model.stat.extent) for s in self._size[:2])
             self._shape, self._size = "box", np.array([x, y, 0.0])
@@ -82,7 +86,7 @@ class Extent:
         return center - half, center + half
 
 
-def _mesh_points(model: mujoco.MjModel, mesh: int) -> Array:
+def mesh_points(model: mujoco.MjModel, mesh: int) -> Array:
     """Vertices of the mesh's convex hull where MuJoCo made one, else all of them, (N, 3)."""
     start, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     vertices = model.mesh_vert[start : start + count].astype(np.float64)
@@ -91,6 +95,64 @@ def _mesh_points(model: mujoco.MjModel, mesh: int) -> Array:
         return vertices
     hull = int(model.mesh_graph[graph])
     return vertices[model.mesh_graph[graph + 2 + hull : graph + 2 + 2 * hull]]
+
+
+def flat_top(
+    points: Array,
+) -> tuple[tuple[float, float], tuple[tuple[float, float], tuple[float, float]], tuple[float, float]] | None:
+    """The level top of a convex body as a rectangle: its middle (x, y), its two directions and half extents along them.
+
+    The smallest rectangle round a convex polygon has a side along one of the polygon's (Freeman and Shapira 1975,
+    Determining the minimum-area encasing rectangle for an arbitrary closed curve).
+
+    Args:
+        points: Corners of the body, (N, 3), z up, metres.
+
+    Returns:
+        None where the highest corners span no polygon that fills most of its rectangle, or one much smaller than the
+        body itself.
+    """
+    corners = _polygon(points[points[:, 2] >= points[:, 2].max() - LEVEL_M][:, :2])
+    if len(corners) < 3:
+        return None
+    sides = np.roll(corners, -1, axis=0) - corners
+    (x, y), (u, v) = corners.T, np.roll(corners, -1, axis=0).T
+    area = 0.5 * abs(float(x @ v - u @ y))
+    best: tuple[float, Array, Array, Array] | None = None
+    for side in sides / np.linalg.norm(sides, axis=1, keepdims=True):
+        axes = np.array([side, [-side[1], side[0]]])
+        along = corners @ axes.T
+        low, high = along.min(axis=0), along.max(axis=0)
+        size = float(np.prod(high - low))
+        if best is None or size < best[0]:
+            best = size, axes, low, high
+    assert best is not None
+    size, axes, low, high = best
+    whole = float(np.prod(np.ptp(points @ np.pad(axes, ((0, 0), (0, 1))).T, axis=0)))
+    if area < FILLED * size or size < FILLED * whole:
+        return None
+    middle, (a, b) = axes.T @ ((low + high) / 2), (high - low) / 2
+    (p, q), (r, s) = axes.tolist()
+    return (float(middle[0]), float(middle[1])), ((p, q), (r, s)), (float(a), float(b))
+
+
+def _polygon(points: Array) -> Array:
+    """Corners of the convex hull of points of the plane, (N, 2), counter-clockwise (Andrew 1979, monotone chain)."""
+    ordered = [tuple(p) for p in np.unique(np.round(points, 6), axis=0)]
+    if len(ordered) < 3:
+        return np.asarray(ordered)
+    halves = []
+    for way in (ordered, ordered[::-1]):
+        chain: list[tuple[float, float]] = []
+        for x, y in way:
+            while len(chain) > 1:
+                (p, q), (r, s) = chain[-2], chain[-1]
+                if (r - p) * (y - q) - (s - q) * (x - p) > 0:
+                    break
+                chain.pop()
+            chain.append((x, y))
+        halves += chain[:-1]
+    return np.asarray(halves)
 
 
 def _corners(aabb: Array) -> Array:

@@ -15,7 +15,7 @@ from robots.fetch_arm import FetchArm
 from robots.goal_scene import GoalScene, Simulation
 from robots.placement import Base, Placement
 from robots.rewards import NegativeSparseReward
-from robots.scene import place_in_scene, resolve_scene
+from robots.scene import SceneFile, place_in_scene, scene_file
 
 HORIZON = 150
 CONTROL_HZ = 25.0
@@ -41,11 +41,15 @@ class TabletopEnv(GoalScene):
     """
 
     def __init__(
-        self, scene: str | Path = "tabletop_blocks", base: Base | None = None, out_dir: Path | None = None
+        self,
+        scene: str | Path | SceneFile = "tabletop_blocks",
+        base: Base | None = None,
+        out_dir: Path | None = None,
     ) -> None:
-        self.scene_path = resolve_scene(scene)
-        self.placement: Placement = place_in_scene(self.scene_path, base)
-        self._scene = built = build_arm_scene(self.scene_path, self.placement, out_dir)
+        file = scene_file(scene)
+        self.scene_path = file.path
+        self.placement: Placement = place_in_scene(file, base)
+        self._scene = built = build_arm_scene(file, self.placement, out_dir)
         self.compiled_scene: Path = built.path
         self.arm = FetchArm(built.model, built.frame, built.robot)
         simulation = Simulation(built.model, mujoco.MjData(built.model), built.frame, built.robot)

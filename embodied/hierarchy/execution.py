@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from embodied.facts import all_facts, holds
+from embodied.hierarchy.agenda import Agenda
 from embodied.hierarchy.handling import HANDLED_SKILLS, Astray, Handling, astray_now, shown_with
-from embodied.hierarchy.monitor import (
-    Entry,
-    ExecutionReport,
-    Monitor,
-    Phase,
-    StepRecord,
-    call,
-    same_step,
-)
+from embodied.hierarchy.monitor import Entry, Event, ExecutionReport, Monitor, Phase, StepRecord, call
 from embodied.hierarchy.motion import (
     Fingers,
     Waypoint,
@@ -31,19 +23,10 @@ from embodied.hierarchy.motion import (
     way_up,
 )
 from embodied.hierarchy.operator import Order
-from embodied.hierarchy.recovery import MOVING_SKILLS, displaced, first_undone, references, stays, step_of
-from embodied.protocols import Controller, RemindedPlanner
-from embodied.types import (
-    FailureReason,
-    FloatArray,
-    Goal,
-    Observation,
-    Plan,
-    PlanFailure,
-    Predicate,
-    StepOutcome,
-    Subgoal,
-)
+from embodied.hierarchy.recoveries import Recoveries
+from embodied.hierarchy.recovery import MOVING_SKILLS, displaced, references, stays
+from embodied.protocols import Controller
+from embodied.types import FloatArray, Goal, Observation, Plan, PlanFailure, Predicate, SceneDescription, Subgoal
 
 if TYPE_CHECKING:
     from embodied.hierarchy.executor import Executor
@@ -57,12 +40,12 @@ class Execution:
 
     def __init__(self, executor: Executor, plan: Plan) -> None:
         self.x, self.env, self.config, self.plan = executor, executor.env, executor.config, plan
-        self.entries = [Entry(subgoal) for subgoal in plan.subgoals]
-        """All subgoals, in the order of the plan; those of a new plan take the place of the ones it replaces."""
-        self.queue, self.done = list(self.entries), list[Entry]()
         self.current: Entry | None = None
-        self.steps = self.retries = self.replans = self.step_backs = self.adjustments = 0
-        self.recoveries: list[str] = []
+        self.steps: int = 0
+        self.agenda = Agenda(plan)
+        self.recoveries = Recoveries(
+            executor, self.agenda, plan.instruction, self._see, self._noted, lambda: self.steps
+        )
         self.rise_due = self.spoilt = False
         self.grasp: Fingers | None = None
         """How a thing is held, while one is."""
@@ -82,7 +65,7 @@ class Execution:
         else:
             self.observation = observation
         while True:
-            while self.queue and self.failure is None:
+            while self.agenda.queue and self.failure is None:
                 self._step_back()
                 self._advance()
             self._withdraw()
@@ -95,18 +78,23 @@ class Execution:
 
     def _advance(self) -> None:
         """Attempts the next subgoal; where it is not reached the planner is asked, or `failure` says why not."""
-        entry = self.current = self.queue[0]
-        if self._attain(entry):
-            self.done.append(self.queue.pop(0))
+        if self._attain(self.agenda.queue[0]):
+            self.agenda.finish()
         elif self.order is not None:
-            self._obey(entry)
-        else:
-            self._replan()
+            order, self.order = self.order, None
+            if order.kind != "stop":
+                self.recoveries.obey(order)
+        elif self.failure is not None and not self.spoilt:
+            self.failure = self.recoveries.plan_anew(self.failure)
 
     def _attain(self, entry: Entry) -> bool:
-        """Attempts a subgoal until it is reached or the retries are used up; `failure` says why it was not."""
+        """Attempts a subgoal until it is reached or the retries are used up; `failure` says why it was not.
+
+        Where something has to be done before it can be tried again, that is attained first.
+        """
         attempts = 0
         while True:
+            self.current = entry
             missed = self._pursue(entry)
             if entry.reached or self.failure is not None or self.order is not None:
                 break
@@ -114,20 +102,19 @@ class Execution:
                 break
             self.rise_due = True
             moved, self.moved_meanwhile = self.moved_meanwhile, None
-            if moved is not None and self.adjustments < self.config.adjustments:
-                self.adjustments += 1
-                self._note(f"{moved} was moved during {call(entry.subgoal)}: aimed again")
-            elif attempts < self.config.retries:
-                attempts, self.retries = attempts + 1, self.retries + 1
-                self._note(f"{call(entry.subgoal)} is tried again: {entry.why}")
-            else:
+            more = self.recoveries.again(entry, attempts, moved)
+            if more is None:
                 break
-            refused = self._ground_again()
+            attempts += more
+            refused = self.recoveries.aim_again()
             if refused is not None:
                 entry.why, self.failure = f"{entry.why}; no retry: {refused.message}", refused
                 return False
-            if self.queue[0] is not entry:
-                return self._attain_first(entry)
+            while self.agenda.queue[0] is not entry:
+                if not self._attain(self.agenda.queue[0]):
+                    return False
+                self.agenda.finish()
+                attempts = 0
         if entry.reached:
             self.rise_due = entry.subgoal.skill == "touch"
             return True
@@ -136,39 +123,18 @@ class Execution:
             self.failure = PlanFailure("impossible", missed) if missed else late
         return False
 
-    def _attain_first(self, entry: Entry) -> bool:
-        """What has to be done before an entry can be tried again, and then the entry."""
-        while self.queue[0] is not entry:
-            self.current = self.queue[0]
-            if not self._attain(self.queue[0]):
-                return False
-            self.done.append(self.queue.pop(0))
-        self.current = entry
-        return self._attain(entry)
-
     def _step_back(self) -> bool:
         """Back to the first subgoal that was reached and no longer holds, as often as allowed; True where it was."""
-        if self.spoilt or self.failure is not None or self.step_backs >= self.config.step_backs:
+        if self.spoilt or self.failure is not None:
             return False
-        first = first_undone([e.subgoal for e in self.done], [e.subgoal for e in self.queue], self.state)
-        if first is None:
+        undone = self.recoveries.step_back(self.state)
+        if undone is None:
             return False
-        self.step_backs += 1
-        undone = self.done[first]
-        self._note(f"stepped back to {call(undone.subgoal)}, which no longer held")
-        again = [undone, *(e for e in self.done[first + 1 :] if self._is_undone(e.subgoal))]
-        for entry in again:
-            entry.reached = False
-        self.done = [e for e in self.done if e not in again]
-        self.queue[:0] = again
         self.rise_due = True
-        refused = self._ground_again()
+        refused = self.recoveries.aim_again()
         if refused is not None:
             undone.why, self.failure = f"{undone.why}, then undone; not again: {refused.message}", refused
         return True
-
-    def _is_undone(self, subgoal: Subgoal) -> bool:
-        return subgoal.skill in MOVING_SKILLS and not stays(subgoal, self.state)
 
     def _withdraw(self) -> None:
         """An arm whose work is judged from pictures goes out of them, unless it holds something."""
@@ -186,19 +152,22 @@ class Execution:
         things = (e.id for e in self.state.entities if e.role == "object")
         return self.grasp is not None and any(holds(Predicate("holding", (thing,)), self.state) for thing in things)
 
+    def _see(self) -> SceneDescription:
+        """The scene as it is described now, the arm out of the way."""
+        self._withdraw()
+        return self.x.describer.describe(self.x.look())
+
     def _look_again(self) -> None:
         """Facts are those that are seen now."""
         if self.x.withdraw is not None:
             self.x.describer.describe(self.x.look())
             self.state = self.env.scene_state()
 
-    def _note(self, text: str) -> None:
-        self.recoveries.append(f"step {self.steps}: {text}")
-
     def _pursue(self, entry: Entry) -> str:
         """One attempt, at most `max_steps` control steps; what made it impossible, empty where nothing did."""
         subgoal, before, missed = entry.subgoal, self.steps, ""
         entry.attempts += 1
+        self._happened("begins", f"at most {subgoal.max_steps} steps")
         if subgoal.skill == "hold":
             self._hold_still(subgoal.max_steps, entry)
             entry.reached = self.failure is None
@@ -213,7 +182,21 @@ class Execution:
             stopped = "" if monitor.reached else self._stopped() or missed
             entry.why = stopped or monitor.why(self.steps - before)
         entry.steps += self.steps - before
+        self._happened("reached" if entry.reached else "missed", entry.why)
         return missed
+
+    def _noted(self, text: str) -> str:
+        """A recovery as it is noted; listeners are told."""
+        self._happened("recovery", text)
+        return f"step {self.steps}: {text}"
+
+    def _happened(self, kind: Literal["begins", "reached", "missed", "recovery"], text: str) -> None:
+        entry = self.current
+        if entry is not None:
+            index = self.agenda.index(entry)
+            event = Event(kind, self.steps, index, call(entry.subgoal), text, entry.attempts)
+            for listener in self.x.listeners:
+                listener(event)
 
     def _drive(self, subgoal: Subgoal, monitor: Monitor) -> str:
         left = subgoal.max_steps
@@ -235,9 +218,13 @@ class Execution:
     def _handle(self, subgoal: Subgoal, monitor: Monitor) -> str:
         """Takes the thing where it shall be, stage by stage; what made that impossible, empty where nothing did."""
         controller, spec, thing = self.x.controllers[subgoal.skill], self.env.spec, subgoal.goal.entity
+        mover, astray, left = self._mover(), Astray(), subgoal.max_steps
+        if self.rise_due and self.agenda.done and self.agenda.done[-1].subgoal.skill == "touch":
+            # Fingers that still press on a thing would push it along.
+            left -= self._approach(subgoal, monitor, self._way_up(subgoal), left // 2)
+        self.rise_due = False
         handling = Handling(subgoal.skill, thing, subgoal.goal.value, subgoal.tolerance_m, self.config.handling)
-        self.rise_due, mover, astray = False, self._mover(), Astray()
-        for _ in range(subgoal.max_steps):
+        for _ in range(left):
             command = handling.command(self.observation, self.state)
             self.grasp = command.fingers if command.fingers.press_m else None
             if handling.done or self._out_of_steps():
@@ -272,6 +259,9 @@ class Execution:
             best = min(best, left)
         return limit
 
+    def _way_up(self, subgoal: Subgoal) -> Waypoint:
+        return way_up(self._gripper(), self.config.rise_m, subgoal.tolerance_m)
+
     def _waypoints(self, subgoal: Subgoal) -> list[Waypoint]:
         """Where the gripper goes first: up from what it touched; above the target, before it touches it."""
         points: list[Waypoint] = []
@@ -280,7 +270,7 @@ class Execution:
         here, c = self._gripper(), self.config
         if self.rise_due:
             self.rise_due = False
-            points.append(way_up(here, c.rise_m, subgoal.tolerance_m))
+            points.append(self._way_up(subgoal))
             here = points[0].goal.value
         if subgoal.skill == "touch":
             target = self.state.frame.to_base(np.asarray(subgoal.target_m)).astype(np.float32)
@@ -320,11 +310,10 @@ class Execution:
         if step.terminated and not reached:
             self.failure = PlanFailure("impossible", "the environment ended the episode")
         distance = monitor.distance_m if monitor is not None else math.nan
-        index = self.entries.index(self.current) if self.current in self.entries else 0
         record = StepRecord(
             step=self.steps,
             time_s=self.state.time_s,
-            subgoal=index,
+            subgoal=self.agenda.index(self.current),
             phase=phase,
             goal=goal,
             distance_m=distance,
@@ -332,6 +321,7 @@ class Execution:
             action=step.action,
             state=self.state,
             reached=reached,
+            attempt=self.current.attempts if self.current is not None else 0,
         )
         for observer in self.x.observers:
             observer(record)
@@ -342,7 +332,7 @@ class Execution:
 
     def _watch_references(self) -> None:
         """A target that was computed from a thing is not where it was when that thing has been moved."""
-        if self.current is None or self.moved_meanwhile is not None or self.adjustments >= self.config.adjustments:
+        if self.current is None or self.moved_meanwhile is not None or not self.recoveries.may_aim_again:
             return
         self.moved_meanwhile = displaced(self.references, self.state, self.config.displaced_m)
 
@@ -366,104 +356,10 @@ class Execution:
                 set_fingers(action, self.env.spec, self.observation, self.grasp)
             self._take(action, nothing_wanted(self.env.spec), "hold", None)
 
-    def _ground_again(self) -> PlanFailure | None:
-        """Targets of all that is ahead, in the scene as it is now described; why not, where the next has none."""
-        if self.x.ground is None or not self.queue:
-            return None
-        self._withdraw()
-        scene = self.x.describer.describe(self.x.look())
-        ahead = [step_of(entry.subgoal) for entry in self.queue]
-        plan = self.x.ground(ahead, scene)
-        if isinstance(plan, PlanFailure):
-            # A later step may be what cannot be done; it is said when its turn comes.
-            plan, ahead = self.x.ground(ahead[:1], scene), ahead[:1]
-        if isinstance(plan, PlanFailure):
-            return plan
-        self._take_over(plan.subgoals, self.queue[: len(ahead)])
-        return None
-
-    def _take_over(self, fresh: Sequence[Subgoal], old: Sequence[Entry]) -> None:
-        """New subgoals in the place of old entries: those of the same step go on, others are new."""
-        left, made = list(old), []
-        for subgoal in fresh:
-            entry = next((e for e in left if same_step(e.subgoal, subgoal)), None)
-            if entry is None:
-                entry = Entry(subgoal)
-            else:
-                left.remove(entry)
-                entry.subgoal = subgoal
-            made.append(entry)
-        first = min((self.entries.index(e) for e in old), default=len(self.entries))
-        self.entries = [e for e in self.entries if e not in old or e in made]
-        self.entries[first:first] = [e for e in made if e not in self.entries]
-        self.queue[: len(old)] = made
-
-    def _replan(self) -> None:
-        """What to do instead, without the steps already done; `failure` stays where there is nothing."""
-        planner, ground = self.x.planner, self.x.ground
-        spent = self.replans >= self.config.replans or self.steps >= self.config.max_total_steps
-        if planner is None or ground is None or not self.plan.instruction or spent or self.spoilt:
-            return
-        self.replans += 1
-        self._withdraw()
-        scene = self.x.describer.describe(self.x.look())
-        if isinstance(planner, RemindedPlanner):
-            tried = [e for e in self.entries if e.attempts]
-            planner.remind([StepOutcome(step_of(e.subgoal), e.reached, e.why) for e in tried])
-        steps = planner.propose(self.plan.instruction, scene)
-        plan = steps if isinstance(steps, PlanFailure) else ground(steps, scene)
-        if isinstance(plan, PlanFailure):
-            self.failure = PlanFailure(plan.reason, f"{self._stopped()}; replanning failed: {plan.message}")
-            return
-        self.x.check(plan)
-        fresh, done = list(plan.subgoals), [entry.subgoal for entry in self.done]
-        while fresh and done and same_step(fresh[0], done[0]):
-            fresh.pop(0), done.pop(0)
-        if not fresh:
-            return
-        self._note(f"planned anew: {self._stopped()}")
-        self._take_over_plan(fresh)
-        self.failure = None
-
-    def _take_over_plan(self, fresh: Sequence[Subgoal]) -> None:
-        """A new plan for all that is ahead; attempts at the step that failed are counted on."""
-        failed, rest = self.queue[0], self.queue[1:]
-        self.entries = [e for e in self.entries if e not in rest]
-        continued = same_step(fresh[0], failed.subgoal)
-        made = [Entry(subgoal) for subgoal in fresh]
-        if continued:
-            failed.subgoal, made[0] = fresh[0], failed
-        self.entries += [e for e in made if e not in self.entries]
-        self.queue = made
-
-    def _obey(self, entry: Entry) -> None:
-        """Skips or replaces the current subgoal as the operator wants."""
-        order, self.order = self.order, None
-        if order is None or order.kind == "stop":
-            return
-        if order.kind == "skip":
-            entry.why = "skipped by the operator"
-            self.queue.pop(0)
-            self._note(f"{call(entry.subgoal)} was skipped by the operator")
-            return
-        made: Plan | PlanFailure = PlanFailure("impossible", "nothing here turns words into targets")
-        if self.x.ground is not None and order.step is not None:
-            made = self.x.ground([order.step], self.x.describer.describe(self.x.look()))
-        if isinstance(made, PlanFailure):
-            self._note(f"the operator's step is refused: {made.reason}: {made.message}")
-            return
-        entry.why = "replaced by the operator"
-        self.queue.pop(0)
-        fresh = [Entry(subgoal) for subgoal in made.subgoals]
-        at = self.entries.index(entry) + 1
-        self.entries[at:at] = fresh
-        self.queue[:0] = fresh
-        self._note(f"{call(entry.subgoal)} was replaced by the operator: {call(fresh[0].subgoal)}")
-
     def _judge_again(self) -> None:
         """After holding still: what was put somewhere has to be there, unless a later subgoal moved it on."""
         moved: set[str] = set()
-        for entry in reversed(self.done):
+        for entry in reversed(self.agenda.done):
             if entry.subgoal.skill not in MOVING_SKILLS:
                 continue
             subject = entry.subgoal.args[0]
@@ -473,18 +369,18 @@ class Execution:
             moved.add(subject)
 
     def _report(self) -> ExecutionReport:
-        reason: FailureReason | None = None if self.failure is None else self.failure.reason
+        done, reason = self.recoveries, None if self.failure is None else self.failure.reason
         return ExecutionReport(
-            subgoals=tuple(entry.report() for entry in self.entries),
+            subgoals=tuple(entry.report() for entry in self.agenda.entries),
             ok=self.failure is None,
             reason=reason,
             message=self._stopped(),
             steps=self.steps,
-            retries=self.retries,
-            replans=self.replans,
-            step_backs=self.step_backs,
-            adjustments=self.adjustments,
-            recoveries=tuple(self.recoveries),
+            retries=done.retries,
+            replans=done.replans,
+            step_backs=done.step_backs,
+            adjustments=done.adjustments,
+            recoveries=tuple(done.notes),
             final_facts=all_facts(self.state),
         )
 

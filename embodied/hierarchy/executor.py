@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from embodied.errors import JobFailed, LayoutError
 from embodied.hierarchy.execution import Execution
 from embodied.hierarchy.handling import HandlingConfig
-from embodied.hierarchy.monitor import ExecutionReport, StepRecord
+from embodied.hierarchy.monitor import Event, ExecutionReport, StepRecord
 from embodied.hierarchy.operator import Operator
 from embodied.protocols import Controller, Describer, Planner, SceneEnv
 from embodied.types import FloatArray, Frame, Observation, Plan, PlanFailure, PlanStep, SceneDescription
@@ -72,6 +72,7 @@ class Executor:
         look: Callable[[], Sequence[Frame]] = tuple,
         operator: Operator | None = None,
         withdraw: Withdraw | None = None,
+        listeners: Sequence[Callable[[Event], None]] = (),
     ) -> None:
         """
         Args:
@@ -85,6 +86,7 @@ class Executor:
                 replanned.
             look: The frames that the describer is shown; none for one that needs no picture.
             withdraw: Leads an arm to where it hides nothing; what is described then decides. None: nothing is hidden.
+            listeners: Called with an `Event` when a subgoal begins or ends, and at each recovery.
             operator: Asked after each control step whether somebody wants something else.
         """
         self.env = env
@@ -97,6 +99,7 @@ class Executor:
         self.look = look
         self.operator = operator
         self.withdraw = withdraw
+        self.listeners = tuple(listeners)
 
     def run(self, plan: Plan, observation: Observation | None = None) -> ExecutionReport:
         """Carries the plan out and reports; what cannot be done for want of a controller is said before moving.

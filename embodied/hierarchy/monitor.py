@@ -43,6 +43,25 @@ class StepRecord:
     """After the step."""
     reached: bool
     """The subgoal is reached at this step."""
+    attempt: int = 0
+    """Of the subgoal, counted from 1; 0 where none was begun."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened between control steps of an execution, given to listeners."""
+
+    kind: Literal["begins", "reached", "missed", "recovery"]
+    step: int
+    """Control steps taken before it."""
+    subgoal: int
+    """Index into the report's subgoals."""
+    call: str
+    """The subgoal as one writes it."""
+    text: str
+    """Why it was reached or missed, or what is done about it."""
+    attempt: int
+    """Of the subgoal, counted from 1."""
 
 
 @dataclass(frozen=True)

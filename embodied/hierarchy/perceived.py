@@ -125,6 +125,10 @@ class PerceivedEnv:
         """A new episode."""
         return self.start(self._env.reset(seed))
 
+    def observation(self) -> Observation:
+        """What is known now, without another look."""
+        return self._shown()
+
     def look(self) -> None:
         """Another look, now."""
         before = None if self._lost is None else np.array(self._track(self._lost).position_m)

@@ -17,6 +17,7 @@ class KEYS:
     """Keys of `embodied describe`."""
 
     scene: str = key("a shipped scene, a task, or the path of an MJCF file; or give image=", "", literal=True)
+    files_from: str = key("a folder that the scene's file may read from besides its own", "", literal=True)
     describer: str = key("who describes", "oracle", choices=DESCRIBERS)
     camera: str = key("camera of the picture; default: the one that shows the scene best", "")
     image: str = key("picture of a camera (PNG or JPEG) instead of a scene", "", literal=True)
@@ -77,7 +78,7 @@ def _from_scene(config: KEYS) -> tuple[SceneDescription, Frame]:
         raise UserError("give scene=<a scene> or image=<a picture>")
 
     sight = build.Sight(config.camera, model=config.model, pretrained=config.pretrained, vocabulary=config.vocabulary)
-    with api.open_scene(config.scene) as scene:
+    with api.open_scene(config.scene, config.files_from) as scene:
         description = api.describe(scene, config.describer, sight)
         return description, scene.render(config.camera or None, width=640, height=480)
 
@@ -89,6 +90,8 @@ def _from_image(config: KEYS) -> tuple[SceneDescription, Frame]:
 
     if config.scene:
         raise UserError("give scene= or image=, not both")
+    if config.files_from:
+        raise UserError("files_from= belongs to scene=; a picture reads nothing else")
     if config.camera:
         raise UserError("camera= belongs to scene=; a picture has been taken already")
     if config.describer == "oracle":

@@ -14,7 +14,7 @@ from ..catalogue import DESCRIBERS, PLANNERS
 from ..keys import key
 from ..outcome import Outcome, RunFolder
 from ..planners import PlannerSettings
-from ..planning import EVIDENCE
+from ..planning import EVIDENCE, plan_lines
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class KEYS:
     """Keys of `embodied plan`."""
 
     scene: str = key("a shipped scene or the path of an MJCF file", literal=True)
+    files_from: str = key("a folder that the scene's file may read from besides its own", "", literal=True)
     instruction: str = key("what the robot shall do, in words; required without plan=", "", literal=True)
     planner: str = key("who plans", "embedded", choices=PLANNERS)
     base_url: str = key(
@@ -76,7 +77,7 @@ def run(config: KEYS, folder: RunFolder) -> Outcome:
     planned = _plan(config, folder)
     result = {"task": None, "scene": config.scene, "instruction": config.instruction, **records.planned_record(planned)}
     if isinstance(planned.plan, Plan):
-        folder.write_json("plan.json", {"instruction": config.instruction, "plan": result["plan"]})
+        folder.write_json("plan.json", {name: result[name] for name in ("instruction", "plan", "chance", "doubt")})
     return Outcome(planned.ok, result, tuple(lines(planned)))
 
 
@@ -86,8 +87,9 @@ def _plan(config: KEYS, folder: RunFolder) -> Planned:
     return api.plan(
         config.scene, config.instruction, planner=config.planner,
         settings=planner_settings(config), describer=config.describer, robot=config.robot,
-        run=config.run, base=build.parse_base(config.base), saved=config.plan or None, execute=config.execute,
-        film=config.film, out=folder, interactive=config.interactive, say=lambda line: print(line, file=sys.stderr),
+        run=config.run, base=build.parse_base(config.base), files_from=config.files_from, saved=config.plan or None,
+        execute=config.execute, film=config.film, out=folder, interactive=config.interactive,
+        say=lambda line: print(line, file=sys.stderr),
     )  # fmt: skip
 
 
@@ -109,13 +111,7 @@ def lines(planned: Planned) -> list[str]:
     asked = [planned.llm_line] if planned.llm_line else []
     if not isinstance(planned.plan, Plan):
         return [f"no plan: {planned.plan.reason}: {planned.plan.message}", *asked]
-    found = list(planned.notes)
-    for number, (subgoal, near) in enumerate(zip(planned.plan.subgoals, planned.in_reach, strict=True), 1):
-        x, y, z = subgoal.target_m
-        found.append(
-            f"{number}. {subgoal.skill}({', '.join(subgoal.args)}) at ({x:.3f}, {y:.3f}, {z:.3f}) m, "
-            f"{'in reach' if near else 'OUT OF REACH'}, at most {subgoal.max_steps} steps"
-        )
+    found = plan_lines(planned)
     if planned.report is not None:
         found += [
             f"{'reached' if s.reached else 'FAILED '} {s.skill}({', '.join(s.args)}) in {s.steps} steps: {s.why}"

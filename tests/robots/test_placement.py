@@ -139,10 +139,13 @@ def test_a_tray_is_not_the_surface_but_a_table_with_a_site_is() -> None:
 @pytest.mark.parametrize(
     ("xml", "words"),
     [
-        (FLOOR + "<body name='t' pos='0 0 .4'><geom type='box' size='.2 .3 .4'/></body>", "no free bodies"),
-        (BLOCK.format(x=0, y=0, z=1), "no static box or plane under"),
+        (
+            FLOOR + "<body name='t' pos='0 0 .4'><geom type='box' size='.2 .3 .4'/></body>",
+            "no body of the scene has a free joint",
+        ),
+        (BLOCK.format(x=0, y=0, z=1), "lies no level top"),
         (FLOOR + BLOCK.format(x=0, y=0, z=0.02), "plane 'floor'"),
-        (LEANING + BLOCK.format(x=0, y=0, z=1), "no static box"),
+        (LEANING + BLOCK.format(x=0, y=0, z=1), "lies no level top"),
     ],
 )
 def test_where_there_is_nothing_to_stand_before(xml: str, words: str) -> None:
@@ -281,3 +284,47 @@ def test_a_scene_far_from_the_origin() -> None:
     block = BLOCK.format(x=123.456, y=-78.9, z=0.9)
     placed = place_arm(*loaded(table(".25 .4 .4", pos="123.456 -78.9 .4", euler="0 0 10", block=block)))
     np.testing.assert_allclose(placed.frame.to_base(np.array([123.456, -78.9, 0.8])), (1.3, 0.75, 0.4), atol=1e-9)
+
+
+MESH = (
+    "<mujoco><asset><mesh name='m' vertex='{vertices}'/></asset><worldbody>"
+    "<body name='t' pos='1 2 .4' euler='0 0 {turn}'><geom type='mesh' mesh='m'/></body>"
+    "<body name='block' pos='1 2 .83'><freejoint/><geom type='box' size='.02 .02 .02'/></body></worldbody></mujoco>"
+)
+CORNERS = [(x, y, z) for x in (-0.3, 0.3) for y in (-0.45, 0.45) for z in (-0.4, 0.4)]
+
+
+def of_mesh(corners: list[tuple[float, float, float]], turn: float) -> tuple[mujoco.MjModel, mujoco.MjData]:
+    vertices = " ".join(str(v) for corner in corners for v in corner)
+    model = mujoco.MjModel.from_xml_string(MESH.format(vertices=vertices, turn=turn))
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return model, data
+
+
+@pytest.mark.parametrize("turn", [0.0, 33.0, -100.0])
+def test_a_table_that_is_a_mesh_is_one_as_a_box_is(turn: float) -> None:
+    box = f"<body name='t' pos='1 2 .4' euler='0 0 {turn}'><geom type='box' size='.3 .45 .4'/></body>"
+    expected = place_arm(*loaded(box + BLOCK.format(x=1, y=2, z=0.83)))
+    placed = place_arm(*of_mesh(CORNERS, turn))
+    np.testing.assert_allclose(placed.position_m, expected.position_m, atol=1e-4)
+    assert placed.yaw_rad == pytest.approx(expected.yaw_rad, abs=1e-4)
+    assert placed.surface is not None
+    assert sorted(placed.surface.half_extents) == pytest.approx([0.3, 0.45], abs=1e-4)
+    assert placed.surface.height_m == pytest.approx(0.8, abs=1e-4)
+
+
+def test_a_mesh_without_a_level_top_is_no_table() -> None:
+    roof = [(x, y, z) for x, y, z in CORNERS if z < 0] + [(0.0, -0.45, 0.4), (0.0, 0.45, 0.4)]
+    spire = [(x, y, z) for x, y, z in CORNERS if z < 0] + [(x / 9, y / 9, 0.4) for x, y, z in CORNERS if z > 0]
+    for corners in (roof, spire):
+        assert find_surface(*of_mesh(corners, 0.0)) is None
+
+
+def test_a_round_mesh_is_a_table() -> None:
+    turns = np.linspace(0, 2 * np.pi, 25)[:-1]
+    corners = [(0.4 * float(np.cos(t)), 0.4 * float(np.sin(t)), z) for t in turns for z in (-0.4, 0.4)]
+    surface = find_surface(*of_mesh(corners, 0.0))
+    assert surface is not None
+    assert surface.half_extents == pytest.approx((0.4, 0.4), abs=0.01)
+    assert surface.center == pytest.approx((1.0, 2.0, 0.8), abs=1e-4)
