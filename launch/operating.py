@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
@@ -26,15 +27,25 @@ class KeyOperator:
         line: Asks for a line of text, while the simulation waits.
         say: Takes what is to be read, a line at a time.
         names: What the plan's subgoals are called, in its order.
+        period_s: A control step takes at least so long, so that a person can follow and interfere.
     """
 
     def __init__(
-        self, key: Callable[[], str], line: Callable[[str], str], say: Callable[[str], None], names: list[str]
+        self,
+        key: Callable[[], str],
+        line: Callable[[str], str],
+        say: Callable[[str], None],
+        names: list[str],
+        period_s: float = 0.0,
     ) -> None:
         self._key, self._line, self._say, self._names = key, line, say, names
+        self._period_s, self._due = period_s, 0.0
 
     def __call__(self, record: StepRecord) -> Order | None:
         """What the operator wants after a control step."""
+        now = time.monotonic()
+        time.sleep(max(0.0, self._due - now))
+        self._due = max(self._due, now) + self._period_s
         pressed = self._key()
         if pressed in (" ", "q", "\x03"):
             return Order("stop")
@@ -79,9 +90,9 @@ def refuse_inoperable(execute: bool) -> None:
 
 @contextlib.contextmanager
 def operating(
-    plan: Plan | PlanFailure, say: Callable[[str], None], terminal: TextIO | None = None
+    plan: Plan | PlanFailure, say: Callable[[str], None], terminal: TextIO | None = None, period_s: float = 0.0
 ) -> Iterator[KeyOperator]:
-    """The operator at a terminal, whose keys are read as they are pressed until the context ends."""
+    """The operator at a terminal, whose keys are read as they are pressed until the context ends; see `KeyOperator`."""
     terminal = terminal if terminal is not None else sys.stdin
     import termios
     import tty
@@ -104,6 +115,6 @@ def operating(
     say(KEYS_HELP)
     try:
         tty.setcbreak(terminal)
-        yield KeyOperator(key, line, say, names)
+        yield KeyOperator(key, line, say, names, period_s)
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)

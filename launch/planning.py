@@ -186,7 +186,8 @@ class _Request:
             if folder is not None and self.execute and isinstance(made.plan, Plan):
                 for line in plan_lines(made):
                     say(line)
-                with operating(made.plan, say) if self.interactive else contextlib.nullcontext() as operator:
+                by_hand = operating(made.plan, say, period_s=1 / world.spec.control_hz)
+                with by_hand if self.interactive else contextlib.nullcontext() as operator:
                     return session.carry_out(made, self.film, folder, say, operator)
             if folder is not None:
                 folder.discard(EVIDENCE)

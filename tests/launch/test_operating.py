@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import time
 
 import numpy as np
 import pytest
@@ -36,6 +37,14 @@ def test_one_key_stops_and_others_say_skip_show() -> None:
     assert made(record()) is None
     assert "space or q stops" in said[-1]
     assert made(record()) is None
+
+
+def test_a_person_can_keep_up() -> None:
+    made = KeyOperator(lambda: "", lambda prompt: "", print, [], period_s=0.03)
+    began = time.monotonic()
+    for _ in range(4):
+        made(record())
+    assert time.monotonic() - began >= 3 * 0.03
 
 
 def test_a_replacement_is_a_checked_step() -> None:
