@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from embodied.errors import UserError
+
 if TYPE_CHECKING:
     from embodied.labels import FrameLabel
     from vlm_describer.blip import Speaker
@@ -40,6 +42,11 @@ class FitSettings:
     """Of sim-clip's image tower over the crops."""
     caption_epochs: int = 12
     """Of sim-blip over the crops."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise UserError(f"fit.{name}={value}: must be at least 1")
 
 
 def frame_set(folder: Path, split: str, frames: int, seed: int, progress: Progress) -> FrameSet:

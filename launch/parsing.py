@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embodied.errors import UserError
+
 if TYPE_CHECKING:
     from embodied.planning.embedded import EmbeddedPlanner
     from embodied.text_encoder import TextEncoder
@@ -28,6 +30,11 @@ class ParserFitSettings:
     """Sentences of a last pass with all templates, after sureness was chosen on those kept from the fit."""
     judged: int = 800
     """Sentences that sureness is chosen on, and as many for each row of the card."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise UserError(f"parser.{name}={value}: must be at least 1")
 
 
 class ShippedVocabulary:

@@ -50,6 +50,8 @@ def load_clip_looker(model: str = "", pretrained: str = "", vocabulary: str = ""
     fitted = (own / sim_clip.CARD).is_file()
     if fitted and pretrained:
         raise UserError(f"{model} is the folder of a fitted model, which has its own weights: leave out pretrained=")
+    if fitted and (name := sim_clip.read_card(own).get("name")) != sim_clip.NAME:
+        raise UserError(f"{model} is the folder of a {name}, not of a {sim_clip.NAME}: say describer=blip")
     words = load_vocabulary(Path(vocabulary).expanduser()) if vocabulary else None
     if fitted:
         # It brings torch, which what is refused above and below does not need.

@@ -35,6 +35,10 @@ _SQUARED = ("JPEG", "MPO")
 """Formats that keep pictures in squares."""
 _FOCAL_RANGE = (0.15, 20.0)
 """Focal lengths in picture widths: fields of view of some 147 to 3 degrees."""
+_MOST_OFF_CENTRE = 0.35
+"""How far from a picture's middle its optical axis meets it, in widths and heights: another size's lies at a corner."""
+_LEAST_MM = 20
+"""A depth picture shows something further away than so many millimetres."""
 _RIGID_TOLERANCE = 1e-2
 """How far a rotation may be from orthonormal before it is no pose; below it, it is made orthonormal."""
 
@@ -145,7 +149,25 @@ def read_frame(
     distances = None if depth is None else _read_depth(Path(depth))
     lens = _numbers(intrinsics, "intrinsics", "fx,fy,cx,cy (pixels)") if isinstance(intrinsics, str) else intrinsics
     pose = _read_pose(camera_pose) if isinstance(camera_pose, str | Path) else camera_pose
-    return make_frame(picture, distances, lens, pose, camera=Path(image).stem)
+    frame = make_frame(picture, distances, lens, pose, camera=Path(image).stem)
+    _of_whole_picture(frame)
+    return frame
+
+
+def _of_whole_picture(frame: Frame) -> None:
+    """
+    Raises:
+        UserError: The intrinsics are those of the same camera at another size.
+    """
+    if frame.intrinsics is None:
+        return
+    height, width = frame.rgb.shape[:2]
+    cx, cy = frame.intrinsics[0, 2], frame.intrinsics[1, 2]
+    if max(abs(cx - (width - 1) / 2) / width, abs(cy - (height - 1) / 2) / height) > _MOST_OFF_CENTRE:
+        raise UserError(
+            f"the intrinsics' optical axis at {cx:g},{cy:g} is not in the middle of a picture of {width} x {height}: "
+            "calibrated at another size? give fx,fy,cx,cy in its pixels"
+        )
 
 
 def _picture(image: Any) -> NDArray[np.uint8]:
@@ -307,7 +329,10 @@ def _read_depth(path: Path) -> NDArray[np.float32]:
     image = _open_image(path, "depth")
     if image.mode not in _MILLIMETRE_MODES:
         raise UserError(f"depth={path} is no 16-bit grey PNG (it is {image.mode}); write depth as 16-bit millimetres")
-    return np.asarray(image).astype(np.float32) / np.float32(1000.0)
+    readings = np.asarray(image)
+    if 0 < readings.max() < _LEAST_MM:
+        raise UserError(f"depth={path} seems to hold metres (no reading is above {readings.max()}); write millimetres")
+    return readings.astype(np.float32) / np.float32(1000.0)
 
 
 def _not_millimetres(metres: NDArray[np.float32], path: Path) -> NDArray[np.float32]:

@@ -81,7 +81,8 @@ def locate(frame: Frame, base: BaseFrame | None = None) -> Located:
     base = base if base is not None else BaseFrame()
     kind: Literal["world", "camera"] = "world" if frame.world_from_camera is not None else "camera"
     if frame.depth_m is None or frame.intrinsics is None:
-        return Located((), (), kind, base, "there is no depth or no intrinsics, so nothing can be placed")
+        lacking = "depth" if frame.depth_m is None else "intrinsics (fx,fy,cx,cy)"
+        return Located((), (), kind, base, f"where anything is: there are no {lacking}; nothing can be placed without")
     cloud = make_cloud(frame, base)
     if cloud is None or not cloud.valid.any():
         why = "no depth readings" if not np.isfinite(frame.depth_m).any() else "no plane that could be the ground"

@@ -32,6 +32,8 @@ FIXED = ("pillar", "wall", "door")
 UNNAMED = ("nothing", "robot")
 THERE = "there"
 """Under this name a calibration has the least probability that something is a thing at all."""
+HUELESS = 6
+"""Channels that differ by no more are those of grey; noise and compression make so much."""
 LEAST_THERE = 0.1
 """In a scene of a strange kind, what is less likely to be a thing than this is none."""
 UNCOLOURED = ("wall",)
@@ -104,16 +106,20 @@ class SeeingDescriber:
         """
         if not listed(frames):
             raise UserError("there is no frame to describe: give one")
-        fused = fuse([self._looker.look(used_frame(frame), self._base) for frame in listed(frames)])
+        used = [used_frame(frame) for frame in listed(frames)]
+        fused = fuse([self._looker.look(frame, self._base) for frame in used])
         located, names = fused.located, fused.names
-        named = name_items(located, names, self._calibration)
+        coloured = any(shows_colours(frame) for frame in used)
+        named = name_items(located, names, self._calibration, coloured)
         kept = replace(located, items=tuple(thing.item for thing in named if not thing.doubted))
         facts, open_questions = related(kept, named, self._calibration)
         dark = bool(named) and not lit(located)
-        scene = [] if dark or strange(located, doubtful(located)) else self._scene(names, located)
+        plain = bool(named) and not coloured
+        scene = [] if dark or plain or strange(located, doubtful(located)) else self._scene(names, located)
         unknown = [
             *(["any colour: there is hardly any light in the picture"] if dark else []),
-            *unsure(named, colours=not dark),
+            *(["any colour: the picture is grey all over"] if plain and not dark else []),
+            *unsure(named, colours=not (dark or plain)),
             *([] if scene else ["what kind of scene this is"]),
             *open_questions,
             *([located.reason] if located.reason else []),
@@ -162,6 +168,12 @@ def lit(located: Located) -> bool:
     return max((max(colour) for colour in shown), default=0.0) >= LIT
 
 
+def shows_colours(frame: Frame) -> bool:
+    """Whether any part of a picture has a hue: a camera without colours has none, nor has one that sees only glare."""
+    rgb = frame.rgb[::2, ::2].astype(np.int16)
+    return float(np.percentile(rgb.max(axis=-1) - rgb.min(axis=-1), 99.5)) > HUELESS
+
+
 def in_the_dark(item: Item) -> bool:
     """Whether both a thing and what it lies on show next to no light."""
     return max(*item.colour, *item.colour_features[_BENEATH : _BENEATH + 3]) < SHADED
@@ -187,7 +199,7 @@ def unsure(named: Sequence[Named], colours: bool = True) -> list[str]:
     return told
 
 
-def name_items(located: Located, names: Names, calibration: Calibration) -> list[Named]:
+def name_items(located: Located, names: Names, calibration: Calibration, coloured: bool = True) -> list[Named]:
     """Names for what is a thing, `thing` and `unknown` where none is sure enough; the robot and what is nothing left
     out. In a scene of another kind than any that names were learned in, `nothing` is no name either where it is not
     sure, nor where no thing would be left; nor where geometry is sure of a thing. In the dark no colour is one."""
@@ -195,7 +207,7 @@ def name_items(located: Located, names: Names, calibration: Calibration) -> list
     colours = calibration.names("colours", names.items["colours"])
     named: list[Named] = []
     doubted = doubtful(located)
-    foreign, light = strange(located, doubted), lit(located)
+    foreign, light = strange(located, doubted), coloured and lit(located)
     for row, item in enumerate(located.items):
         kind, kind_chance = _surest("kinds", names.kinds, kinds[row], calibration)
         colour, colour_chance = _surest("colours", COLOURS, colours[row], calibration)

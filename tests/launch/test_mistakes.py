@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+import vlm_describer
+
+SIM_BLIP = Path(vlm_describer.__file__).parent / "weights" / "sim_blip"
 MJCF_BROKEN = "<mujoco><worldbody><body></mujoco>"
 
 MANY = ",".join(["64"] * 500)
@@ -36,6 +39,9 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["train", "task=fetch_reach", "workers=0"], "workers"),
     (["train", "task=fetch_reach", "init_from=nowhere"], "nowhere"),
     (["train", "task=fetch_reach", "stepz=5"], "stepz"),
+    (["fit", "describer=clip", "fit.frames=0"], "fit.frames=0: must be at least 1"),
+    (["fit", "describer=clip", "fit.held_out_frames=-3"], "fit.held_out_frames"),
+    (["describe", "scene=tabletop_blocks", "describer=clip", f"model={SIM_BLIP}"], "describer=blip"),
     (["train", "task=fetch_reach", "sac.gamma=2"], "gamma"),
     (["train", "task=fetch_reach", "sac.gamma={"], "sac.gamma"),
     (["train", "task=fetch_reach", "seed=1", "seed=2"], "twice"),

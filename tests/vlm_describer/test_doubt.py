@@ -125,7 +125,7 @@ class Shows:
 def test_doubted_things_are_counted_and_placed_and_not_related() -> None:
     points = np.array([[-0.6, 0.0, 0.1], [-0.6, 0.0, 0.3]], np.float32)
     odd = [cube("x", -0.6, cut=True, points_m=points), cube("y", -0.9, pixels=8)]
-    frame = Frame(np.zeros((2, 2, 3), np.uint8), "test", 0.0)
+    frame = Frame(np.full((2, 2, 3), (200, 40, 40), np.uint8), "test", 0.0)
     found: SceneDescription = SeeingDescriber("clip", Shows(scene(*PLAIN, *odd))).describe((frame,))
     assert "and besides 2 things or parts of things of no known kind" in found.caption
     assert "what 2 things or parts of things are (x, y)" in found.unknown

@@ -126,6 +126,20 @@ def test_files_give_the_same_frame(tmp_path: Path) -> None:
     np.testing.assert_allclose(typed.world_from_camera, POSE, atol=1e-9)
 
 
+@pytest.mark.parametrize("lens", ["40,42,15.5,11.5", "10,10.5,1.5,1"])
+def test_intrinsics_of_another_size_are_refused(tmp_path: Path, lens: str) -> None:
+    Image.fromarray(RGB).save(tmp_path / "scene.png")
+    with pytest.raises(UserError, match="calibrated at another size"):
+        read_frame(tmp_path / "scene.png", intrinsics=lens)
+
+
+def test_a_depth_picture_in_metres_is_refused(tmp_path: Path) -> None:
+    Image.fromarray(RGB).save(tmp_path / "scene.png")
+    Image.fromarray(np.rint(DEPTH).astype(np.uint16)).save(tmp_path / "depth.png")
+    with pytest.raises(UserError, match="seems to hold metres"):
+        read_frame(tmp_path / "scene.png", tmp_path / "depth.png", LENS)
+
+
 def test_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
     good = tmp_path / "good.png"
     Image.fromarray(RGB).save(good)

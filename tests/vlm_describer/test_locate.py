@@ -224,7 +224,7 @@ def test_what_cannot_be_answered_has_a_reason(pile: Shot) -> None:
         located = locate(replace(frame, depth_m=depth))
         assert located.items == ()
         assert words in located.reason
-    assert locate(replace(frame, intrinsics=None)).reason.startswith("there is no depth or no intrinsics")
+    assert locate(replace(frame, intrinsics=None)).reason.startswith("where anything is: there are no intrinsics")
 
 
 def test_a_black_picture_is_placed_by_depth_alone(pile: Shot) -> None:

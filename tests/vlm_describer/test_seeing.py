@@ -20,7 +20,8 @@ from vlm_describer.seeing import LIT, SHADED, SeeingDescriber
 sys.path.insert(0, str(Path(__file__).parent))
 from test_doubt import GROUND, cube, scene
 
-FRAME = Frame(np.zeros((2, 2, 3), np.uint8), "test", 0.0)
+FRAME = Frame(np.full((2, 2, 3), (200, 40, 40), np.uint8), "test", 0.0)
+GREY_FRAME = Frame(np.full((2, 2, 3), (90, 92, 95), np.uint8), "test", 0.0)
 ROBOT = cube("robot", 1.5, z=0.5, role_hint="robot-like", half_extents_m=(0.3, 0.3, 0.5), rests_on=None)
 
 
@@ -42,8 +43,8 @@ class Calls:
         return self._located, Names({group: np.float32(v) for group, v in found.items()}, np.float32(scenes))
 
 
-def described(located: Located, *kinds: str) -> SceneDescription:
-    return SeeingDescriber("clip", Calls(located, *kinds)).describe((FRAME,))
+def described(located: Located, *kinds: str, frame: Frame = FRAME) -> SceneDescription:
+    return SeeingDescriber("clip", Calls(located, *kinds)).describe((frame,))
 
 
 def holding(found: SceneDescription) -> set[str]:
@@ -112,6 +113,14 @@ def test_without_light_there_is_no_colour_and_no_scene() -> None:
     lit = described(replace(located, surfaces=(replace(GROUND, colour=(LIT,) * 3),)), "block")
     assert [item.phrase for item in lit.objects] == ["black block"]
     assert lit.unknown == ()
+
+
+def test_a_grey_picture_names_no_colour_and_no_scene() -> None:
+    located = scene(cube("a", 0.0))
+    found = described(located, "block", frame=GREY_FRAME)
+    assert [item.phrase for item in found.objects] == ["block"]
+    assert found.unknown[:2] == ("any colour: the picture is grey all over", "what kind of scene this is")
+    assert [item.phrase for item in described(located, "block").objects] == ["black block"]
 
 
 def test_in_a_dark_corner_of_a_lit_picture_a_thing_has_no_colour() -> None:
