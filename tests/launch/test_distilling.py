@@ -15,7 +15,7 @@ from embodied_launch.parsing import make_embedded
 from embodied.errors import UserError
 from embodied.planning.teaching.fit import read_corpus
 
-FEW = ("planner=embedded", "out=fit", "parser.sentences=96", "parser.passes=1", "parser.closing=32", "parser.judged=10")
+FEW = ("planner=embedded", "out=fit", "parser.sentences=16", "parser.passes=1", "parser.closing=8", "parser.judged=2")
 PLAN = json.dumps({"plan": [{"skill": "place", "args": ["red_block", "left_tray"], "avoid": []}], "failure": None})
 
 
