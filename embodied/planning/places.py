@@ -65,9 +65,10 @@ def listing(items: Sequence[DescribedObject]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Foreign text on one line, escaped and cut, in quotes."""
+    """Foreign text on one line, cut, in quotes; what is no letter, number or sign of any script is escaped."""
     cut = text if len(text) <= 60 else text[:60] + "..."
-    return "'" + cut.encode("unicode_escape").decode("ascii") + "'"
+    shown = (c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode("ascii") for c in cut)
+    return "'" + "".join(shown) + "'"
 
 
 def _point(text: str) -> tuple[float, float, float] | None:

@@ -80,7 +80,9 @@ def _outcome(config: KEYS, folder: RunFolder, card: dict[str, Any], lines: list[
 def _idle(config: KEYS, names: Sequence[str]) -> dict[str, str]:
     """How long is fitted is said for each model by a key of its own."""
     without = {name: "without teacher=" for name in names if name.startswith("lessons.") and not config.teacher}
-    return without | _idle_lengths(config, names)
+    other, fitted = ("fit.", "planner=embedded") if config.planner else ("parser.", f"describer={config.describer}")
+    without |= {name: f"with {fitted}" for name in names if name.startswith(other)}
+    return without | ({} if config.planner else _idle_lengths(config, names))
 
 
 def _idle_lengths(config: KEYS, names: Sequence[str]) -> dict[str, str]:

@@ -62,8 +62,11 @@ def test_lessons_are_explained_and_written_once(teaches: Any, tmp_path: Path) ->
     assert len(teaches.asked) == 8, "nobody is asked twice"
 
 
-def test_a_parser_that_understands_no_lesson_says_so(teaches: Any, cli_here: Callable[..., Any]) -> None:
-    words = (f"lessons.base_url={teaches.url}", "lessons.model=tutor", "lessons.rephrased=2", "lessons.cache=none")
+def test_a_parser_that_understands_no_lesson_says_so(
+    server: Any, manners: ModuleType, cli_here: Callable[..., Any]
+) -> None:
+    server.behaves(manners.says(json.dumps({"wordings": ["what a lovely day", "how nice"]})))
+    words = (f"lessons.base_url={server.url}", "lessons.model=tutor", "lessons.rephrased=2", "lessons.cache=none")
     ended = cli_here("fit", *FEW, "teacher=openai", *words)
     assert ended.code == 2
     assert "the teacher gave 4 lessons, none of them understood" in ended.err

@@ -41,6 +41,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["train", "task=fetch_reach", "stepz=5"], "stepz"),
     (["fit", "describer=clip", "fit.frames=0"], "fit.frames=0: must be at least 1"),
     (["fit", "describer=clip", "fit.held_out_frames=-3"], "fit.held_out_frames"),
+    (["fit", "planner=embedded", "fit.frames=3"], "fit.frames"),
+    (["fit", "describer=clip", "parser.passes=2"], "parser.passes"),
     (["describe", "scene=tabletop_blocks", "describer=clip", f"model={SIM_BLIP}"], "describer=blip"),
     (["train", "task=fetch_reach", "sac.gamma=2"], "gamma"),
     (["train", "task=fetch_reach", "sac.gamma={"], "sac.gamma"),

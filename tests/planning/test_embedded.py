@@ -28,7 +28,7 @@ def said(planner: EmbeddedPlanner, instruction: str, scene: SceneDescription) ->
     answer = planner.propose(instruction, scene)
     if isinstance(answer, PlanFailure):
         assert "\n" not in answer.message
-        assert answer.message.isascii()
+        assert answer.message.isprintable()
         return answer.reason
     avoid = f" avoiding {' '.join(answer[0].avoid)}" if answer[0].avoid else ""
     return "; ".join(" ".join((step.skill, *step.args)) for step in answer) + avoid

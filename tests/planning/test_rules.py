@@ -25,7 +25,7 @@ def said(instruction: str, scene: SceneDescription) -> str:
     answer = PLANNER.propose(instruction, scene)
     if isinstance(answer, PlanFailure):
         assert "\n" not in answer.message
-        assert answer.message.isascii()
+        assert answer.message.isprintable()
         return answer.reason
     return "; ".join(" ".join((step.skill, *step.args)) for step in answer)
 
