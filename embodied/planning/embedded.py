@@ -98,6 +98,10 @@ class EmbeddedPlanner:
         prohibitions that exclude each other. impossible: moving what is fixed, doing what no robot here can do.
         budget: more than 50 steps.
         """
+        if self._names_a_body(instruction, scene):
+            by_rules = self._rules.propose(instruction, scene)
+            if not isinstance(by_rules, PlanFailure):
+                return by_rules
         answer = self.parsed(instruction, scene)
         if isinstance(answer, PlanFailure) and answer.reason == "unparsable":
             by_rules = self._rules.propose(instruction, scene)
@@ -140,6 +144,11 @@ class EmbeddedPlanner:
         if len(instruction) <= MAX_CHARACTERS and (read := by_sentences(self.parser, instruction, ids)) is not None:
             return read
         raise Refused("unparsable", "it is one sentence")
+
+    def _names_a_body(self, instruction: str, scene: SceneDescription) -> bool:
+        """Whether a word is the id of a thing and a taught word as well: `mug`. The rules know ids from kinds."""
+        words = set(re.findall(r"\w+", instruction.lower()))
+        return any(item.id.lower() in words and item.id in self._taught for item in scene.objects)
 
     def ids(self, scene: SceneDescription) -> set[str]:
         """Ids that are read as such: those that are no words."""

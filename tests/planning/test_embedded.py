@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from embodied_launch.parsing import make_embedded
 
 from embodied.planning.embedded import EmbeddedPlanner
 from embodied.planning.grounding import GroundingContext, ground
-from embodied.types import Plan, PlanFailure, SceneDescription
+from embodied.types import DescribedObject, Plan, PlanFailure, PlanStep, SceneDescription
 
 HANDED = Path(__file__).parents[1] / "data" / "instructions" / "handed.jsonl"
 LINES = [json.loads(line) for line in HANDED.read_text(encoding="utf-8").splitlines()]
@@ -158,3 +159,15 @@ def test_salads_of_taught_words_are_planned_validly_or_refused(
         answer = planner.propose(text, blocks)
         if not isinstance(answer, PlanFailure):
             assert "xyzzy" not in text
+
+
+def test_a_body_s_name_is_that_body_though_it_is_a_word_for_a_kind_too(
+    planner: EmbeddedPlanner, make_scene: Callable[..., SceneDescription], make_thing: Callable[..., DescribedObject]
+) -> None:
+    small = (0.025, 0.025, 0.025)
+    scene = make_scene(
+        make_thing("mug", "object", "thing", "blue", (1.30, 0.75, 0.425), small),
+        make_thing("can", "object", "cylinder", "green", (1.20, 0.60, 0.425), small),
+    )
+    assert planner.propose("touch the mug", scene) == (PlanStep("touch", ("mug",)),)
+    assert planner.propose("touch the can", scene) == (PlanStep("touch", ("can",)),)
