@@ -23,7 +23,7 @@ DOUBTED_BELOW = {"fetch_reach": 0.42, "tabletop": 0.19}
 
 Driven to 150 random points in the air (`reach`) and 150 on a table of 1.2 x 1.6 m (`place`), within and out of reach.
 The critic of `fetch_reach` tells those that were reached from the others (area under the curve .91), that of `tabletop`
-hardly (.66); reach by geometry let through 2 of 146 that were missed. So a critic warns and refuses nothing.
+hardly (.66); of 76 that geometry held to be within reach 2 were missed. So a critic warns and refuses nothing.
 """
 Ground = Callable[[Sequence[PlanStep], SceneDescription], Plan | PlanFailure]
 
